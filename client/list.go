@@ -1,0 +1,118 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/name"
+	"github.com/styxmq/styx/internal/store"
+)
+
+const (
+	// DefaultPageSize is the size of a page when no limit is given.
+	DefaultPageSize = 20
+	// MaxPageSize is the largest page.
+	MaxPageSize = 1000
+	// listRounds bounds how often the store is asked for one page: a filter
+	// that matches next to nothing must not walk the whole history in one
+	// call.
+	listRounds = 10
+)
+
+// ListOptions select messages. Empty fields select everything.
+type ListOptions struct {
+	Queue, Kind, Tenant, CorrelationID string
+	Status                             message.Status
+	// Descending puts the newest message first instead of the oldest.
+	Descending bool
+	// Cursor is Page.Next of the page before; empty is the first page. The
+	// other fields, but for Limit, must be those of that page.
+	Cursor string
+	// Limit is the largest number of messages, 1 to MaxPageSize. Defaults
+	// to DefaultPageSize.
+	Limit int
+}
+
+// Page is one page of a list.
+type Page struct {
+	Messages []message.Message `json:"messages"`
+	// Next is the cursor of the next page, empty when there is none. When a
+	// filter matches few messages of many, a page may hold fewer than Limit
+	// messages, or none, and still have a next one.
+	Next string `json:"next,omitempty"`
+}
+
+// List returns messages in the order of their ids, whatever their status. A
+// walk from page to page shows every message exactly once that exists
+// throughout, even while messages change their status; new ones may show up
+// in the last pages of an ascending walk.
+//
+// The cost is bounded by the size of the page, not of the queues. A bad
+// filter, limit or cursor is a [*message.ValidationError].
+func (c *Client) List(ctx context.Context, opts ListOptions) (Page, error) {
+	limit, after, err := opts.check()
+	if err != nil {
+		return Page{}, err
+	}
+	q := store.ListQuery{
+		Queue: opts.Queue, Kind: opts.Kind, Tenant: opts.Tenant, CorrelationID: opts.CorrelationID,
+		Status: opts.Status, After: after, Descending: opts.Descending,
+	}
+	var page Page
+	for range listRounds {
+		q.Limit = limit - len(page.Messages)
+		part, err := c.store.List(ctx, q)
+		if err != nil {
+			return Page{}, fmt.Errorf("list messages: %w", err)
+		}
+		page.Messages = append(page.Messages, part.Messages...)
+		q.After = part.Next
+		if part.Next == 0 || len(page.Messages) >= limit {
+			break
+		}
+	}
+	if q.After != 0 {
+		page.Next = encodeCursor(q.After, opts.scope()...)
+	}
+	return page, nil
+}
+
+func (o ListOptions) check() (limit int, after int64, err error) {
+	var p problems
+	p.filter("queue", o.Queue)
+	p.filter("kind", o.Kind)
+	p.filter("tenant", o.Tenant)
+	p.collect(name.Optional("correlation_id", o.CorrelationID, message.MaxKeyLength))
+	if o.Status != "" && !o.Status.Valid() {
+		_, err := message.ParseStatus(string(o.Status))
+		p.collect(err)
+	}
+	limit = p.limit(o.Limit)
+	after, err = decodeCursor(o.Cursor, o.scope()...)
+	p.collect(err)
+	return limit, after, p.err()
+}
+
+func (o ListOptions) scope() []string {
+	return []string{
+		"messages", o.Queue, o.Kind, o.Tenant, o.CorrelationID, string(o.Status), strconv.FormatBool(o.Descending),
+	}
+}
+
+// filter checks a text that is compared with a name.
+func (p *problems) filter(field, s string) {
+	p.collect(name.Optional(field, s, message.MaxNameLength))
+}
+
+// limit returns the size of the page.
+func (p *problems) limit(limit int) int {
+	if limit < 0 || limit > MaxPageSize {
+		p.add("limit", message.CodeOutOfRange, "limit must be 1 to %d, not %d.", MaxPageSize, limit)
+	}
+	if limit == 0 {
+		return DefaultPageSize
+	}
+	return limit
+}

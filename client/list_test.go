@@ -1,0 +1,148 @@
+package client_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/styxmq/styx/client"
+	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/store"
+)
+
+func TestListIsWholeWhileRowsMove(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *rig) {
+		const n = 500
+		items := make([]client.Item, n)
+		for i := range items {
+			items[i].Payload = order{i}
+		}
+		messages, err := b.EnqueueMany(t.Context(), items)
+		require.NoError(t, err)
+		verbs := []store.Verb{store.Succeed, store.Bury, store.Retry, store.Release}
+		for _, descending := range []bool{false, true} {
+			want := ids(messages)
+			if descending {
+				slices.Reverse(want)
+			}
+			var seen []int64
+			opts := client.ListOptions{Descending: descending, Limit: 20}
+			for round := 0; ; round++ {
+				page, err := b.List(t.Context(), opts)
+				require.NoError(t, err)
+				seen = append(seen, ids(page.Messages)...)
+				if page.Next == "" {
+					break
+				}
+				opts.Cursor = page.Next
+				claimed := b.claim(t, message.DefaultQueue, 15)
+				b.settle(t, verbs[round%len(verbs)], claimed...)
+			}
+			require.Equal(t, want, seen)
+		}
+	})
+}
+
+func TestListFilters(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *rig) {
+		enqueue := func(kind string, opts client.EnqueueOptions) int64 {
+			m, err := b.EnqueueRaw(t.Context(), kind, "x", &opts)
+			require.NoError(t, err)
+			return m.ID
+		}
+		done := enqueue("a", client.EnqueueOptions{Queue: "done", Tenant: "t1"})
+		b.settle(t, store.Succeed, b.claim(t, "done", 1)...)
+		dead := enqueue("a", client.EnqueueOptions{Queue: "dead", Tenant: "t2", CorrelationID: "c"})
+		b.settle(t, store.Bury, b.claim(t, "dead", 1)...)
+		busy := enqueue("b", client.EnqueueOptions{Queue: "busy", Tenant: "t1"})
+		require.Len(t, b.claim(t, "busy", 1), 1)
+		idle := enqueue("b", client.EnqueueOptions{Queue: "idle", Tenant: "t2"})
+		later := enqueue("a", client.EnqueueOptions{Queue: "idle", CorrelationID: "c", Delay: time.Hour})
+
+		for _, test := range []struct {
+			opts client.ListOptions
+			want []int64
+		}{
+			{client.ListOptions{}, []int64{done, dead, busy, idle, later}},
+			{client.ListOptions{Descending: true}, []int64{later, idle, busy, dead, done}},
+			{client.ListOptions{Status: message.StatusPending}, []int64{idle, later}},
+			{client.ListOptions{Status: message.StatusProcessing}, []int64{busy}},
+			{client.ListOptions{Status: message.StatusSucceeded}, []int64{done}},
+			{client.ListOptions{Status: message.StatusDead}, []int64{dead}},
+			{client.ListOptions{Queue: "idle"}, []int64{idle, later}},
+			{client.ListOptions{Kind: "a"}, []int64{done, dead, later}},
+			{client.ListOptions{Tenant: "t1"}, []int64{done, busy}},
+			{client.ListOptions{CorrelationID: "c"}, []int64{dead, later}},
+			{client.ListOptions{CorrelationID: "c", Status: message.StatusDead, Queue: "dead", Kind: "a", Tenant: "t2"}, []int64{dead}},
+			{client.ListOptions{Queue: "nowhere"}, []int64{}},
+		} {
+			for _, limit := range []int{0, 1, 2, client.MaxPageSize} {
+				test.opts.Limit = limit
+				require.Equal(t, test.want, ids(b.all(t, test.opts)), "%+v", test.opts)
+			}
+		}
+		for _, m := range b.all(t, client.ListOptions{}) {
+			alone, err := b.Get(t.Context(), m.ID)
+			require.NoError(t, err)
+			require.Equal(t, *alone, m, "a list shows what Get does")
+		}
+	})
+}
+
+func TestUnknownIDs(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *rig) {
+		for _, id := range []int64{0, -1, 1, 1 << 31, 1<<53 + 1, math.MaxInt64, math.MinInt64} {
+			_, err := b.Get(t.Context(), id)
+			require.ErrorIs(t, err, message.ErrNotFound)
+			_, err = b.Attempts(t.Context(), id)
+			require.ErrorIs(t, err, message.ErrNotFound)
+			_, err = b.DeadLetters().Get(t.Context(), id)
+			require.ErrorIs(t, err, message.ErrNotFound)
+			require.ErrorIs(t, b.Cancel(t.Context(), id, nil), message.ErrNotFound)
+			require.ErrorIs(t, b.DeadLetters().Replay(t.Context(), id, nil), message.ErrNotFound)
+			require.ErrorIs(t, b.DeadLetters().Resolve(t.Context(), id, nil), message.ErrNotFound)
+		}
+		require.Empty(t, b.all(t, client.ListOptions{}))
+		stats, err := b.Stats(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, stats)
+		page, err := b.DeadLetters().List(t.Context(), client.DeadLetterOptions{})
+		require.NoError(t, err)
+		require.Empty(t, page.DeadLetters)
+	})
+}
+
+func TestStats(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *rig) {
+		b.kill(t, "q", 2)
+		var items []client.Item
+		for range 5 {
+			items = append(items, client.Item{Payload: order{}, Options: &client.EnqueueOptions{Queue: "q"}})
+		}
+		items = append(items, client.Item{Payload: order{}, Options: &client.EnqueueOptions{Queue: "q", Delay: time.Hour}},
+			client.Item{Payload: order{}, Options: &client.EnqueueOptions{Queue: "other"}})
+		_, err := b.EnqueueMany(t.Context(), items)
+		require.NoError(t, err)
+		claimed := b.claim(t, "q", 3)
+		b.settle(t, store.Succeed, claimed[0])
+
+		stats, err := b.Stats(t.Context())
+		require.NoError(t, err)
+		require.Len(t, stats, 2)
+		require.Positive(t, stats[1].OldestReady)
+		for i := range stats {
+			stats[i].OldestReady = 0
+		}
+		require.Equal(t, []client.QueueStats{
+			{Queue: "other", Ready: 1},
+			{Queue: "q", Ready: 2, Scheduled: 1, Processing: 2, Dead: 2},
+		}, stats)
+	})
+}

@@ -1,0 +1,258 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/store"
+)
+
+// How often a busy cursor looks around.
+const (
+	// probeEvery bounds how long due messages and other priorities wait
+	// behind a long run of full batches.
+	probeEvery = 100 * time.Millisecond
+	// hardEvery is how often a claim begins at the hard floor, for rows
+	// that committed behind the soft one.
+	hardEvery = time.Second
+	// A scan from zero finds what the hard floor might have passed (a row
+	// that was locked by a claim which then failed). It runs at the start
+	// and then every fullEvery, or fullShare times its own cost.
+	fullEvery = 30 * time.Second
+	fullShare = 50
+	// fairEvery gives one ready claim in so many to the least urgent
+	// priority, so that none starves.
+	fairEvery = 8
+)
+
+// cursor claims from one queue. It walks the ready index forward from a
+// floor, since rows are never put back behind its end, and keeps three
+// positions for each priority (see floor).
+type cursor struct {
+	s       *Store
+	spec    store.CursorSpec
+	kinds   sql.NullString
+	floors  [message.MaxPriority - message.MinPriority + 1]floor[int64]
+	due     floor[time.Time]
+	wake    bool
+	turn    int
+	seen    probed
+	nextDue time.Time // local time; zero when nothing is postponed
+	// what is left to ask in this round
+	askDue, askSuspect bool
+	askReady           []int
+	lastProbe          time.Time
+	lastHard, lastFull time.Time
+	fullCost           time.Duration
+	claims             int
+}
+
+// probed is the answer of the probe statement.
+type probed struct {
+	lastID     int64
+	xmin, xmax uint64
+	now        time.Time
+}
+
+// Cursor returns the claimer of one queue.
+func (s *Store) Cursor(spec store.CursorSpec) store.Cursor {
+	c := &cursor{s: s, spec: spec, wake: true}
+	if len(spec.Kinds) > 0 {
+		c.kinds = sql.NullString{String: textArrayOf(spec.Kinds), Valid: true}
+	}
+	return c
+}
+
+// Wake makes the next Claim probe and begin at the hard floors.
+func (c *cursor) Wake() { c.wake = true }
+
+// Claim runs the probe when one is due and then at most one claim.
+func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, error) {
+	now := time.Now()
+	if c.wake || now.Sub(c.lastProbe) >= probeEvery || !c.nextDue.IsZero() && !now.Before(c.nextDue) {
+		if err := c.probe(ctx, now); err != nil {
+			return store.Batch{NextDue: -1}, err
+		}
+	}
+	src, lane := c.choose(r.Suspect)
+	if src < 0 {
+		return store.Batch{NextDue: c.untilDue()}, nil
+	}
+	limit := floorSize(r.Limit)
+	if src == sourceSuspect {
+		limit = 1
+	}
+	messages, err := c.claim(ctx, src, lane, limit, r.Number)
+	if err != nil {
+		c.wake = true
+		return store.Batch{NextDue: -1}, err
+	}
+	c.settle(src, lane, messages, len(messages) >= limit)
+	slices.SortFunc(messages, byOrder)
+	return store.Batch{
+		Messages: messages,
+		Again:    c.askDue || c.askSuspect && r.Suspect && src != sourceSuspect || len(c.askReady) > 0,
+		NextDue:  c.untilDue(),
+	}, nil
+}
+
+func byOrder(a, b store.Claimed) int {
+	if a.Priority != b.Priority {
+		return a.Priority - b.Priority
+	}
+	switch {
+	case a.ID < b.ID:
+		return -1
+	case a.ID > b.ID:
+		return 1
+	}
+	return 0
+}
+
+func (c *cursor) untilDue() time.Duration {
+	if c.nextDue.IsZero() {
+		return -1
+	}
+	return max(0, time.Until(c.nextDue))
+}
+
+// probe begins a round: it learns what the queue holds and sets the floors
+// that the round begins at.
+func (c *cursor) probe(ctx context.Context, now time.Time) error {
+	hard := c.wake || now.Sub(c.lastHard) >= hardEvery
+	full := hard && now.Sub(c.lastFull) >= max(fullEvery, fullShare*c.fullCost)
+	prios, floors := make([]int64, len(c.floors)), make([]int64, len(c.floors))
+	for i := range c.floors {
+		prios[i] = int64(i + message.MinPriority)
+		floors[i] = c.floors[i].begin(hard, full)
+	}
+	dueFrom := c.due.begin(hard, full)
+	var (
+		due, suspects sql.NullInt64
+		active        string
+		xmin, xmax    string
+		p             probed
+	)
+	err := c.s.sql.QueryRowContext(ctx, c.s.hot.probe(c.kinds.Valid),
+		c.spec.Queue, c.kinds, timeArg(dueFrom), intArray(prios), intArray(floors)).
+		Scan(&due, &suspects, &active, &p.lastID, &xmin, &xmax, &p.now)
+	if err != nil {
+		return mapError(err)
+	}
+	p.xmin, _ = strconv.ParseUint(xmin, 10, 64)
+	p.xmax, _ = strconv.ParseUint(xmax, 10, 64)
+	before := c.seen
+	c.seen, c.wake = p, false
+	c.lastProbe = now
+	if hard {
+		c.lastHard = now
+	}
+	if full {
+		c.lastFull, c.fullCost = now, time.Since(now)
+	}
+	for i := range c.floors {
+		c.floors[i].observe(p.xmin, p.xmax, hard)
+	}
+	c.due.observe(p.xmin, p.xmax, hard)
+
+	c.nextDue = time.Time{}
+	c.askDue, c.askSuspect = false, false
+	later := func(micros sql.NullInt64) (ripe bool) {
+		if !micros.Valid {
+			return false
+		}
+		if micros.Int64 <= 0 {
+			return true
+		}
+		at := time.Now().Add(time.Duration(micros.Int64) * time.Microsecond)
+		if c.nextDue.IsZero() || at.Before(c.nextDue) {
+			c.nextDue = at
+		}
+		return false
+	}
+	c.askDue = later(due)
+	c.askSuspect = later(suspects)
+	c.askReady = c.askReady[:0]
+	for text := range strings.SplitSeq(active, ",") {
+		if p, err := strconv.Atoi(text); err == nil {
+			c.askReady = append(c.askReady, p-message.MinPriority)
+		}
+	}
+	for i := range c.floors {
+		if !slices.Contains(c.askReady, i) {
+			// The probe looked from the floor on and found nothing.
+			c.floors[i].exhausted(before.lastID)
+		}
+	}
+	if !c.askDue {
+		c.due.exhausted(before.now)
+	}
+	return nil
+}
+
+// choose picks the next source of the round: due and ready ones in turn,
+// priorities in their order but for every fairEvery-th time.
+func (c *cursor) choose(suspect bool) (source, int) {
+	c.turn++
+	switch {
+	case c.askSuspect && suspect:
+		c.askSuspect = false
+		return sourceSuspect, 0
+	case c.askDue && (len(c.askReady) == 0 || c.turn%2 == 1):
+		return sourceDue, 0
+	case len(c.askReady) > 0:
+		c.claims++
+		if c.claims%fairEvery == 0 {
+			return sourceReady, c.askReady[len(c.askReady)-1]
+		}
+		return sourceReady, c.askReady[0]
+	}
+	return -1, 0
+}
+
+// settle moves the floors after a claim.
+func (c *cursor) settle(src source, lane int, got []store.Claimed, full bool) {
+	switch src {
+	case sourceSuspect:
+	case sourceDue:
+		if full {
+			last := got[0].RetryAfter
+			for i := range got {
+				if got[i].RetryAfter.After(last) {
+					last = got[i].RetryAfter
+				}
+			}
+			c.due.advanced(last, time.Time.Compare)
+			return
+		}
+		c.askDue = false
+		c.due.exhausted(c.seen.now)
+	default:
+		f := &c.floors[lane]
+		if full {
+			last := got[0].ID
+			for i := range got {
+				last = max(last, got[i].ID)
+			}
+			f.advanced(last, compareID)
+			return
+		}
+		c.askReady = slices.DeleteFunc(c.askReady, func(i int) bool { return i == lane })
+		f.exhausted(c.seen.lastID)
+	}
+}
+
+func compareID(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}

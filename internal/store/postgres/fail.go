@@ -1,0 +1,100 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/styxmq/styx/internal/store"
+)
+
+// failText records outcomes other than success.
+//
+// Locks: the messages' rows, in the order of their ids, each found by the
+// primary key (the LATERAL with its LIMIT leaves no other way). A row that
+// someone has locked is being taken away or completed in a transaction; it
+// is left to that. What goes
+// back to pending enters through messages_due.
+//
+// Parameters: $1 worker, $2 ids, $3 tokens, $4 verbs, $5 delays and $6
+// durations in microseconds, $7 reasons, $8 kinds of failure, $9 decisions,
+// $10 classes, $11 messages, $12 stacks, $13 fingerprints, $14 trace ids,
+// $15 versions.
+const failText = `WITH told AS MATERIALIZED (
+	SELECT u.* FROM unnest($2::bigint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::text[],
+	       $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[])
+	    AS u (id, token, verb, delay, elapsed, reason, failure_kind, decision, class, text, stack, fingerprint, trace_id, version)
+), held AS MATERIALIZED (
+	SELECT t.id, t.token, t.delay, t.elapsed, t.reason, t.failure_kind, t.decision, t.class, t.text, t.stack,
+	       t.fingerprint, t.trace_id, t.version, m.number, t.verb IN (2, 3) AS charged, t.verb = 5 AS snoozed,
+	       t.verb = 3 OR t.verb = 2 AND m.number >= m.max_retries AS dies
+	  FROM told t CROSS JOIN LATERAL (
+	       SELECT least(m.retry_count, 2147483646) + 1 AS number, m.max_retries FROM {{s}}messages m
+	        WHERE m.id = t.id AND m.lease_token = t.token AND m.worker_id = $1 AND m.status = 1
+	        LIMIT 1 FOR UPDATE SKIP LOCKED) AS m
+), back AS (
+	UPDATE {{s}}messages m
+	   SET status = 0, worker_id = 0, deadline = '-infinity', updated_at = clock_timestamp(),
+	       due_at = clock_timestamp() + h.delay * interval '1 microsecond',
+	       retry_count = CASE WHEN h.charged THEN h.number ELSE m.retry_count END,
+	       last_error = CASE WHEN h.charged THEN h.text ELSE m.last_error END,
+	       snoozes = CASE WHEN h.snoozed THEN least(m.snoozes, 32766) + 1 ELSE m.snoozes END
+	  FROM held h WHERE m.id = h.id AND NOT h.dies
+	RETURNING m.id, m.due_at
+), gone AS (
+	DELETE FROM {{s}}messages m USING held h WHERE m.id = h.id AND h.dies
+	RETURNING m.id, m.lease_token, m.worker_id, m.created_at, m.expires_at, m.timeout_ms, m.max_retries, m.priority,
+	          m.losses, m.snoozes, m.replay_count, m.queue, m.lane, m.kind, m.payload, m.headers, m.tenant,
+	          m.correlation_id, m.idempotency_key
+), buried AS (
+	INSERT INTO {{s}}dead_letters (message_id, lease_token, worker_id, created_at, expires_at, first_failed_at,
+	       last_failed_at, dead_at, timeout_ms, retry_count, max_retries, priority, losses, snoozes, replay_count,
+	       queue, lane, kind, payload, headers, tenant, correlation_id, idempotency_key, decision, failure_kind,
+	       error_class, error_message, stack, fingerprint, worker_version, trace_id)
+	SELECT g.id, g.lease_token, g.worker_id, g.created_at, g.expires_at,
+	       coalesce((SELECT min(a.finished_at) FROM {{s}}attempts a WHERE a.message_id = g.id AND a.charged), clock_timestamp()),
+	       clock_timestamp(), clock_timestamp(), g.timeout_ms, h.number, g.max_retries, g.priority, g.losses,
+	       g.snoozes, g.replay_count, g.queue, g.lane, g.kind, g.payload, g.headers, g.tenant, g.correlation_id,
+	       g.idempotency_key, coalesce(h.decision, 'exhausted'), h.failure_kind, h.class, h.text, h.stack,
+	       h.fingerprint, h.version, h.trace_id
+	  FROM gone g JOIN held h ON h.id = g.id
+), noted AS (
+	INSERT INTO {{s}}attempts (message_id, lease_token, worker_id, started_at, finished_at, retry_after, number,
+	       charged, outcome, failure_kind, error_class, error_message, stack, reason, trace_id)
+	SELECT h.id, h.token, $1, clock_timestamp() - h.elapsed * interval '1 microsecond', clock_timestamp(), b.due_at,
+	       h.number, h.charged,
+	       CASE WHEN h.dies THEN 'dead' WHEN h.charged THEN 'retried' WHEN h.snoozed THEN 'snoozed' ELSE 'released' END,
+	       h.failure_kind, h.class, h.text, h.stack, h.reason, h.trace_id
+	  FROM held h LEFT JOIN back b ON b.id = h.id
+	 WHERE h.charged OR h.snoozed OR h.reason IS NOT NULL
+	ON CONFLICT (message_id, lease_token) DO NOTHING
+)
+SELECT id FROM held`
+
+// fail records every outcome but success for those of the batch, which are
+// sorted by id.
+func (s *Store) fail(ctx context.Context, on conn, workerID int64, batch []store.Settlement, of []int, settled map[int64]struct{}) error {
+	n := len(of)
+	ids, tokens, verbs, delays, elapsed := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	var texts [9]*textArray
+	for i := range texts {
+		texts[i] = newTextArray(0, true)
+	}
+	for k, i := range of {
+		b := &batch[i]
+		ids[k], tokens[k], verbs[k] = b.ID, b.Token, int64(b.Verb)
+		delays[k], elapsed[k] = b.Delay.Microseconds(), b.Elapsed.Microseconds()
+		f := b.Failure
+		if f == nil {
+			f = &store.Failure{}
+		}
+		for t, v := range [...]string{
+			b.Reason, string(f.Kind), string(f.Decision), f.Class, f.Message, f.Stack, f.Fingerprint, f.TraceID, f.Version,
+		} {
+			texts[t].add(v)
+		}
+	}
+	args := []any{workerID, intArray(ids), intArray(tokens), intArray(verbs), intArray(delays), intArray(elapsed)}
+	for _, t := range texts {
+		args = append(args, t.String())
+	}
+	return collectIDs(ctx, on, s.hot.get("fail", func() string { return failText }), args, settled)
+}

@@ -1,0 +1,237 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+
+	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/store"
+)
+
+// The largest statement of a bulk insert.
+const (
+	chunkRows  = 5_000
+	chunkBytes = 8 << 20
+)
+
+// InsertMany stores all messages in one transaction, a few thousand for each
+// statement.
+func (s *Store) InsertMany(ctx context.Context, c bun.IConn, ms []store.NewMessage) (out []store.Inserted, err error) {
+	if len(ms) == 0 {
+		return nil, nil
+	}
+	keyed := slices.ContainsFunc(ms, func(m store.NewMessage) bool { return m.IdempotencyKey != "" })
+	if err := repeatedKey(ms, keyed); err != nil {
+		return nil, err
+	}
+	var xid string
+	work := func(on conn) error {
+		out, xid, err = s.insertAll(ctx, on, ms, keyed, c != nil)
+		return err
+	}
+	switch {
+	case c != nil && keyed:
+		on := bare(c)
+		err = guarded(ctx, on, func() error { return work(on) })
+		if sqlState(err) == "40001" {
+			err = &message.DuplicateError{}
+		}
+	case c != nil:
+		err = work(bare(c))
+	case !keyed && len(ms) <= chunkRows && size(ms) <= chunkBytes:
+		err = work(s.sql)
+	default:
+		err = s.transact(ctx, func(tx *sql.Tx) error { return work(tx) })
+	}
+	if err != nil {
+		return nil, mapError(err)
+	}
+	told := make([]*store.NewMessage, len(ms))
+	for i := range ms {
+		told[i] = &ms[i]
+	}
+	s.tell(ctx, c != nil, xid, told...)
+	return out, nil
+}
+
+// transact runs f in a transaction of its own.
+func (s *Store) transact(ctx context.Context, f func(tx *sql.Tx) error) error {
+	tx, err := s.sql.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		_ = tx.Rollback()
+		return err
+	}
+	return tx.Commit()
+}
+
+func size(ms []store.NewMessage) int {
+	n := 0
+	for i := range ms {
+		n += len(ms[i].Payload)
+	}
+	return n
+}
+
+// repeatedKey refuses a batch that uses a key twice.
+func repeatedKey(ms []store.NewMessage, keyed bool) error {
+	if !keyed {
+		return nil
+	}
+	type name struct{ queue, key string }
+	seen := map[name]int{}
+	for i := range ms {
+		if ms[i].IdempotencyKey == "" {
+			continue
+		}
+		n := name{ms[i].Queue, ms[i].IdempotencyKey}
+		if first, ok := seen[n]; ok {
+			return &message.DuplicateError{
+				Queue: n.queue, Key: n.key, Index: i, Mismatch: ms[first].Digest != ms[i].Digest,
+			}
+		}
+		seen[n] = i
+	}
+	return nil
+}
+
+func (s *Store) insertAll(ctx context.Context, on conn, ms []store.NewMessage, keyed, inside bool) (out []store.Inserted, xid string, err error) {
+	var ids []int64
+	if keyed {
+		if ids, err = s.drawIDs(ctx, on, len(ms)); err != nil {
+			return nil, "", err
+		}
+		if err := s.takeKeys(ctx, on, ms, ids); err != nil {
+			return nil, "", err
+		}
+	}
+	out = make([]store.Inserted, 0, len(ms))
+	for len(ms) > 0 {
+		n, bytes := 0, 0
+		for n < len(ms) && n < chunkRows && (n == 0 || bytes < chunkBytes) {
+			bytes += len(ms[n].Payload)
+			n++
+		}
+		var part []int64
+		if keyed {
+			part, ids = ids[:n], ids[n:]
+		}
+		if out, xid, err = s.insertChunk(ctx, on, ms[:n], part, out, inside); err != nil {
+			return nil, "", err
+		}
+		ms = ms[n:]
+	}
+	return out, xid, nil
+}
+
+// drawIDs takes ids before the rows exist, for their keys to name.
+func (s *Store) drawIDs(ctx context.Context, on conn, n int) ([]int64, error) {
+	rows, err := on.QueryContext(ctx, s.text(`SELECT nextval('`+seqLiteral(s.prefix)+`') FROM generate_series(1, $1::int)`), n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	ids := make([]int64, 0, n)
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// takeKeys takes every key of the batch or reports the first that is held.
+// The keys are sorted, so that two batches cannot wait for each other.
+func (s *Store) takeKeys(ctx context.Context, on conn, ms []store.NewMessage, ids []int64) error {
+	order := make([]int, 0, len(ms))
+	for i := range ms {
+		if ms[i].IdempotencyKey != "" {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(ms[a].Queue, ms[b].Queue), cmp.Compare(ms[a].IdempotencyKey, ms[b].IdempotencyKey))
+	})
+	var first *message.DuplicateError
+	for part := range slices.Chunk(order, chunkRows) {
+		queues, keys, digests := newTextArray(0, false), newTextArray(0, false), newTextArray(0, false)
+		own, windows := make([]int64, len(part)), make([]int64, len(part))
+		for n, i := range part {
+			queues.add(ms[i].Queue)
+			keys.add(ms[i].IdempotencyKey)
+			digests.add(ms[i].Digest)
+			own[n], windows[n] = ids[i], ms[i].KeyWindow.Milliseconds()
+		}
+		rows, err := on.QueryContext(ctx, s.hot.get("take keys", func() string {
+			return `INSERT INTO {{s}}keys AS k (queue, key, message_id, digest, window_ms, expires_at)
+	SELECT u.queue, u.key, u.id, u.digest, u.window_ms, 'infinity'
+	FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[]) AS u (queue, key, id, digest, window_ms)
+	` + takeOver + ` RETURNING message_id, digest`
+		}), queues.String(), keys.String(), intArray(own), digests.String(), intArray(windows))
+		if err != nil {
+			return err
+		}
+		for n := 0; rows.Next(); n++ {
+			var holder int64
+			var digest string
+			if err := rows.Scan(&holder, &digest); err != nil {
+				_ = rows.Close()
+				return err
+			}
+			i := part[n]
+			if holder != ids[i] && (first == nil || i < first.Index) {
+				first = &message.DuplicateError{
+					Queue: ms[i].Queue, Key: ms[i].IdempotencyKey, ID: holder, Index: i, Mismatch: digest != ms[i].Digest,
+				}
+			}
+		}
+		err = rows.Err()
+		_ = rows.Close()
+		if err != nil {
+			return err
+		}
+	}
+	if first != nil {
+		return first
+	}
+	return nil
+}
+
+// insertChunk is one INSERT … SELECT FROM unnest. A column that is the same in
+// all rows is sent once.
+func (s *Store) insertChunk(ctx context.Context, on conn, ms []store.NewMessage, ids []int64, out []store.Inserted, inside bool) ([]store.Inserted, string, error) {
+	cols := newColumns(ms, ids)
+	text := s.hot.get("insert many "+cols.shape.String()+fmt.Sprint(inside), func() string {
+		return `INSERT INTO {{s}}messages (` + strings.Join(cols.names, ", ") + `)
+	SELECT ` + strings.Join(cols.values, ", ") + ` FROM unnest(` + strings.Join(cols.arrays, ", ") + `) AS u (` + strings.Join(cols.aliases, ", ") + `)
+	RETURNING id, created_at, due_at, ` + xidColumn(inside)
+	})
+	rows, err := on.QueryContext(ctx, text, cols.args...)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { _ = rows.Close() }()
+	var xid string
+	for rows.Next() {
+		var (
+			in  store.Inserted
+			due sql.NullTime
+		)
+		if err := rows.Scan(&in.ID, &in.CreatedAt, &due, &xid); err != nil {
+			return nil, "", err
+		}
+		in.CreatedAt, in.RetryAfter = in.CreatedAt.UTC(), timeOf(due)
+		out = append(out, in)
+	}
+	return out, xid, rows.Err()
+}

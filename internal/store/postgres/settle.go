@@ -1,0 +1,229 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/store"
+)
+
+// Settle records the outcomes, successes in one statement and everything else
+// in another. Each statement stands for itself, since repeating what was
+// recorded is answered from the archive and the attempts.
+func (s *Store) Settle(ctx context.Context, workerID int64, batch []store.Settlement, done []int64) ([]error, error) {
+	results := make([]error, len(batch))
+	var good, bad []int
+	for i := range batch {
+		if batch[i].Verb == store.Succeed {
+			good = append(good, i)
+		} else {
+			bad = append(bad, i)
+		}
+	}
+	byID := func(a, b int) int { return compareID(batch[a].ID, batch[b].ID) }
+	slices.SortFunc(good, byID)
+	slices.SortFunc(bad, byID)
+	settled := make(map[int64]struct{}, len(batch))
+	if len(good) > 0 || len(done) > 0 {
+		if err := s.succeed(ctx, s.sql, workerID, batch, good, done, true, settled); err != nil {
+			return nil, mapError(err)
+		}
+		if left := missing(batch, good, settled); len(left) > 0 {
+			if err := s.succeed(ctx, s.sql, workerID, batch, left, nil, false, settled); err != nil {
+				return nil, mapError(err)
+			}
+		}
+	}
+	if len(bad) > 0 {
+		if err := s.fail(ctx, s.sql, workerID, batch, bad, settled); err != nil {
+			return nil, mapError(err)
+		}
+	}
+	left := missing(batch, append(good, bad...), settled)
+	if len(left) == 0 {
+		return results, nil
+	}
+	if err := s.already(ctx, s.sql, batch, left, settled); err != nil {
+		return nil, mapError(err)
+	}
+	for _, i := range missing(batch, left, settled) {
+		results[i] = message.ErrLeaseLost
+	}
+	return results, nil
+}
+
+// SettleTx records one outcome on the caller's connection.
+func (s *Store) SettleTx(ctx context.Context, c bun.IConn, workerID int64, one store.Settlement) error {
+	on, batch, first := bare(c), []store.Settlement{one}, []int{0}
+	settled := map[int64]struct{}{}
+	var err error
+	if one.Verb == store.Succeed {
+		err = s.succeed(ctx, on, workerID, batch, first, nil, false, settled)
+	} else {
+		err = s.fail(ctx, on, workerID, batch, first, settled)
+	}
+	if err == nil && len(settled) == 0 {
+		err = s.already(ctx, on, batch, first, settled)
+	}
+	switch {
+	case err != nil:
+		return mapError(err)
+	case len(settled) == 0:
+		return message.ErrLeaseLost
+	}
+	return nil
+}
+
+func missing(batch []store.Settlement, of []int, settled map[int64]struct{}) []int {
+	var left []int
+	for _, i := range of {
+		if _, ok := settled[batch[i].ID]; !ok {
+			left = append(left, i)
+		}
+	}
+	return left
+}
+
+// succeed moves messages to the archive.
+//
+// Locks: the rows that it deletes, and the keys' rows of those with a key.
+// Index: none on the first try, which goes to the places where the claim left
+// the rows (a row does not move while it is held, but for an Extend, which
+// makes a new version); the primary key on the second. Either way every row
+// is checked against its id, token, worker and status.
+func (s *Store) succeed(ctx context.Context, on conn, workerID int64, batch []store.Settlement, of []int, done []int64, byPlace bool, settled map[int64]struct{}) error {
+	ids, tokens, elapsed := make([]int64, len(of)), make([]int64, len(of)), make([]int64, len(of))
+	places := make([]byte, 0, 12*len(of))
+	keyed, noted := false, false
+	notes := newTextArray(0, true)
+	for n, i := range of {
+		b := &batch[i]
+		ids[n], tokens[n], elapsed[n] = b.ID, b.Token, b.Elapsed.Microseconds()
+		if b.Place != "" {
+			if len(places) > 0 {
+				places = append(places, ',')
+			}
+			places = append(append(append(places, '"'), b.Place...), '"')
+		}
+		keyed, noted = keyed || b.Keyed, noted || b.Note != ""
+		notes.add(b.Note)
+	}
+	text := s.hot.get(fmt.Sprintf("succeed %t %t %t", byPlace, keyed, noted), func() string {
+		where := "m.id = ANY($2::bigint[]) AND $6::text IS NOT NULL"
+		if byPlace {
+			where = "m.ctid = ANY($6::tid[])"
+		}
+		note, alias, arrays := "NULL", "id, elapsed", "$2::bigint[], $4::bigint[]"
+		if noted {
+			note, alias, arrays = "u.note", "id, elapsed, note", "$2::bigint[], $4::bigint[], $7::text[]"
+		}
+		freed := ""
+		if keyed {
+			freed = `, freed AS (
+	UPDATE {{s}}keys k SET expires_at = clock_timestamp() + k.window_ms * interval '1 ms'
+	  FROM gone g WHERE g.idempotency_key IS NOT NULL AND k.queue = g.queue AND k.key = g.idempotency_key AND k.message_id = g.id
+)`
+		}
+		return `WITH gone AS (
+	DELETE FROM {{s}}messages m
+	 WHERE ` + where + ` AND m.status = 1 AND m.worker_id = $1
+	   AND (m.id, m.lease_token) IN (SELECT h.id, h.token FROM unnest($2::bigint[], $3::bigint[]) AS h (id, token))
+	RETURNING m.id, m.lease_token, m.worker_id, m.created_at, m.retry_count, m.max_retries, m.priority, m.losses,
+	          m.snoozes, m.replay_count, m.queue, m.kind, m.payload, m.headers, m.tenant, m.correlation_id,
+	          m.idempotency_key, m.last_error
+), kept AS (
+	INSERT INTO {{s}}archive (id, lease_token, worker_id, created_at, started_at, finished_at, retry_count, max_retries,
+	       priority, losses, snoozes, replay_count, queue, kind, payload, headers, tenant, correlation_id,
+	       idempotency_key, last_error, note)
+	SELECT g.id, g.lease_token, g.worker_id, g.created_at, clock_timestamp() - u.elapsed * interval '1 microsecond',
+	       clock_timestamp(), g.retry_count, g.max_retries, g.priority, g.losses, g.snoozes, g.replay_count, g.queue,
+	       g.kind, g.payload, g.headers, g.tenant, g.correlation_id, g.idempotency_key, g.last_error, ` + note + `
+	  FROM gone g JOIN unnest(` + arrays + `) AS u (` + alias + `) ON u.id = g.id
+)` + freed + `, forgotten AS (
+	DELETE FROM {{s}}claims WHERE worker_id = $1 AND number = ANY($5::bigint[])
+)
+SELECT id FROM gone`
+	})
+	args := []any{workerID, intArray(ids), intArray(tokens), intArray(elapsed), intArray(done), "{" + string(places) + "}"}
+	if noted {
+		args = append(args, notes.String())
+	}
+	return s.archiving(ctx, on, text, args, settled)
+}
+
+// archiving runs a statement that inserts into the archive and collects the
+// ids that it returns; a missing partition is made and the statement tried
+// again, where it stands alone.
+func (s *Store) archiving(ctx context.Context, on conn, text string, args []any, settled map[int64]struct{}) error {
+	err := collectIDs(ctx, on, text, args, settled)
+	if sqlState(err) == "23514" && on == conn(s.sql) {
+		if err := s.ensurePartition(ctx); err != nil {
+			return err
+		}
+		err = collectIDs(ctx, on, text, args, settled)
+	}
+	return err
+}
+
+func collectIDs(ctx context.Context, on conn, text string, args []any, into map[int64]struct{}) error {
+	rows, err := on.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return err
+		}
+		into[id] = struct{}{}
+	}
+	return rows.Err()
+}
+
+// already finds those settlements that were recorded before with the same
+// outcome, their reply lost. Locks nothing; indexes: archive_id and the
+// unique one of attempts.
+func (s *Store) already(ctx context.Context, on conn, batch []store.Settlement, of []int, settled map[int64]struct{}) error {
+	ids, tokens, outcomes := make([]int64, len(of)), make([]int64, len(of)), newTextArray(0, false)
+	for n, i := range of {
+		ids[n], tokens[n] = batch[i].ID, batch[i].Token
+		outcomes.add(outcomeOf(batch[i].Verb))
+	}
+	return collectIDs(ctx, on, s.text(`SELECT u.id FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS u (id, token, outcome)
+	WHERE CASE u.outcome
+	      WHEN 'succeeded' THEN (SELECT true FROM {{s}}archive a WHERE a.id = u.id AND a.lease_token = u.token LIMIT 1)
+	      WHEN 'retried' THEN (SELECT true FROM {{s}}attempts t WHERE t.message_id = u.id AND t.lease_token = u.token
+	                              AND t.outcome IN ('retried', 'dead') LIMIT 1)
+	      ELSE (SELECT true FROM {{s}}attempts t WHERE t.message_id = u.id AND t.lease_token = u.token
+	                              AND t.outcome = u.outcome LIMIT 1) END`),
+		[]any{intArray(ids), intArray(tokens), outcomes.String()}, settled)
+}
+
+func outcomeOf(v store.Verb) string {
+	switch v {
+	case store.Succeed:
+		return "succeeded"
+	case store.Retry:
+		return string(message.OutcomeRetried)
+	case store.Bury:
+		return string(message.OutcomeDead)
+	case store.Snooze:
+		return string(message.OutcomeSnoozed)
+	}
+	return string(message.OutcomeReleased)
+}
+
+// Settled reports whether the attempt has been settled: the message is not
+// held under this token any more and the archive, the attempts or a letter
+// know the token.
+func (s *Store) Settled(ctx context.Context, id, token int64) (settled bool, err error) {
+	err = s.sql.QueryRowContext(ctx, s.text(`SELECT
+	EXISTS (SELECT FROM {{s}}archive a WHERE a.id = $1 AND a.lease_token = $2)
+	OR EXISTS (SELECT FROM {{s}}attempts t WHERE t.message_id = $1 AND t.lease_token = $2)`), id, token).Scan(&settled)
+	return settled, mapError(err)
+}

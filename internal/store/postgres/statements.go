@@ -1,0 +1,155 @@
+package postgres
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// statements are the texts of the hot path for one schema. A text that
+// depends on a number (a LIMIT must be literal: as a parameter a generic plan
+// takes a merge join and JIT for it) is made once and kept.
+type statements struct {
+	prefix string
+	made   *sync.Map // key string -> text string
+}
+
+func prepare(prefix string) statements {
+	return statements{prefix: prefix, made: &sync.Map{}}
+}
+
+// get returns the text for key, made by build with {{s}} expanded.
+func (s statements) get(key string, build func() string) string {
+	if text, ok := s.made.Load(key); ok {
+		return text.(string)
+	}
+	text, _ := s.made.LoadOrStore(key, expand(build(), s.prefix))
+	return text.(string)
+}
+
+// sizes are the literal limits that claims use: few, so that few statements
+// are prepared.
+var sizes = [...]int{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
+
+// floorSize returns the largest permitted limit that is not above n.
+func floorSize(n int) int {
+	size := sizes[0]
+	for _, s := range sizes {
+		if s <= n {
+			size = s
+		}
+	}
+	return size
+}
+
+// claimed are the columns that a claim returns, in the order of scanClaimed.
+const claimedColumns = `m.ctid::text, m.id, m.lease_token, m.kind, m.payload, m.priority, m.retry_count,
+	m.max_retries, m.timeout_ms, m.losses, m.snoozes, m.replay_count, m.created_at, m.due_at, m.expires_at,
+	m.headers, m.tenant, m.correlation_id, m.idempotency_key, m.last_error`
+
+// claim returns the statement that claims from one source.
+//
+// Locks: FOR UPDATE SKIP LOCKED on what it takes, nothing else; two claims
+// never wait for each other. Index: given by the source's condition, which
+// names the index's columns in its order and a literal LIMIT. The update
+// finds its rows by ctid, which leaves the planner no choice and is safe
+// here because this statement has locked them. It changes no indexed column,
+// so it is a HOT update.
+//
+// Parameters: $1 queue, $2 worker, $3 number, $4 milliseconds until the
+// deadline of messages without a timeout of their own (negative: none),
+// $5 milliseconds to add to a message's own timeout, $6 kinds, $7 and $8
+// where to begin.
+func (s statements) claim(src source, limit int, kinds bool) string {
+	key := fmt.Sprintf("claim %d %d %t", src, limit, kinds)
+	return s.get(key, func() string {
+		kind := ""
+		if kinds {
+			kind = "AND kind = ANY($6::text[])"
+		} else {
+			kind = "AND ($6::text[]) IS NULL"
+		}
+		return `WITH picked AS MATERIALIZED (
+	SELECT ctid FROM {{s}}messages
+	 WHERE queue = $1 AND lane = '' AND ` + src.condition() + `
+	   AND status = 0 ` + kind + ` AND lease_token < 9223372036854775807
+	   AND (expires_at IS NULL OR expires_at > now())
+	 ORDER BY ` + src.order() + fmt.Sprintf(` LIMIT %d`, limit) + ` FOR UPDATE SKIP LOCKED
+), taken AS (
+	UPDATE {{s}}messages m
+	   SET status = 1, lease_token = m.lease_token + 1, worker_id = $2,
+	       deadline = CASE m.timeout_ms WHEN 0
+	           THEN (SELECT CASE WHEN $4::bigint < 0 THEN 'infinity'::timestamptz
+	                             ELSE clock_timestamp() + $4::bigint * interval '1 ms' END)
+	           ELSE CASE WHEN m.timeout_ms < 0 THEN 'infinity'::timestamptz
+	                     ELSE clock_timestamp() + (m.timeout_ms + $5::bigint) * interval '1 ms' END END
+	 WHERE m.ctid = ANY(ARRAY(SELECT ctid FROM picked))
+	RETURNING ` + claimedColumns + `, m.deadline
+), hint AS (
+	INSERT INTO {{s}}claims (worker_id, number, deadline, ids)
+	SELECT $2, $3::bigint, min(deadline), array_agg(id) FROM taken HAVING count(*) > 0
+)
+SELECT ` + strings.ReplaceAll(strings.Replace(claimedColumns, "m.ctid::text", "m.ctid", 1), "m.", "") + ` FROM taken`
+	})
+}
+
+// source is where a claim takes messages from.
+type source int
+
+const (
+	// sourceReady reads messages_ready: one priority, ids after a floor.
+	// Only the comparison of the pair, not of the id alone, keeps the
+	// planner from the primary key in every state of the statistics.
+	sourceReady source = iota
+	// sourceDue reads messages_due by time.
+	sourceDue
+	// sourceSuspect reads messages_suspect: what lost a worker before.
+	sourceSuspect
+)
+
+func (src source) condition() string {
+	switch src {
+	case sourceDue:
+		return `losses = 0 AND due_at >= $7::timestamptz AND due_at <= now() AND $8::bigint IS NULL`
+	case sourceSuspect:
+		return `losses > 0 AND due_at >= $7::timestamptz AND due_at <= now() AND $8::bigint IS NULL`
+	default:
+		return `due_at IS NULL AND (priority, id) > ($7::smallint, $8::bigint) AND priority <= $7::smallint`
+	}
+}
+
+func (src source) order() string {
+	if src == sourceReady {
+		return "priority, id"
+	}
+	return "due_at"
+}
+
+// probe looks at what a queue holds without taking anything. Locks: none.
+// Indexes: messages_due, messages_suspect and messages_ready, each entry by a
+// descent to its floor; no subquery can be flattened into a join, because of
+// its LIMIT. Parameters: $1 queue, $2 kinds, $3 floor of the due ones,
+// $4 priorities, $5 their floors.
+func (s statements) probe(kinds bool) string {
+	return s.get(fmt.Sprintf("probe %t", kinds), func() string {
+		kind := "AND ($2::text[]) IS NULL"
+		if kinds {
+			kind = "AND kind = ANY($2::text[])"
+		}
+		next := func(losses string) string {
+			return `(SELECT (extract(epoch FROM due_at - clock_timestamp()) * 1000000)::bigint FROM {{s}}messages
+	  WHERE queue = $1 AND lane = '' AND losses ` + losses + ` AND due_at >= $3::timestamptz AND status = 0 ` + kind + `
+	  ORDER BY due_at LIMIT 1)`
+		}
+		return `SELECT ` + next("= 0") + `,
+	` + next("> 0") + `,
+	(SELECT coalesce(string_agg(f.p::text, ',' ORDER BY f.p), '') FROM unnest($4::smallint[], $5::bigint[]) AS f (p, floor)
+	  WHERE (SELECT m.id FROM {{s}}messages m
+	          WHERE m.queue = $1 AND m.lane = '' AND m.due_at IS NULL
+	            AND (m.priority, m.id) > (f.p, f.floor) AND m.priority <= f.p
+	          ORDER BY m.priority, m.id LIMIT 1) IS NOT NULL),
+	(SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {{s}}message_id),
+	pg_snapshot_xmin(pg_current_snapshot())::text, pg_snapshot_xmax(pg_current_snapshot())::text,
+	statement_timestamp()`
+	})
+}

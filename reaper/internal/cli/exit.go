@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/styxmq/styx/client/message"
+)
+
+// The exit codes, which are documented in exitCodesTopic.
+const (
+	exitOK = iota
+	exitError
+	exitUsage
+	exitNothing
+	exitPartial
+	exitUnavailable
+)
+
+func exitCodesTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exit-codes",
+		Short: "What the exit codes mean",
+		Long: `The exit codes of reaper:
+
+  0  done; also when there was nothing to do, and when run was told to stop
+  1  an error
+  2  wrong usage, or a confirmation is missing: nothing was done
+  3  nothing matches what was named
+  4  a part was done, another failed
+  5  the database is not available
+
+With -o json an error is one JSON object on stderr, its last line:
+  {"code":"unavailable","exit_code":5,"error":"…"}
+where code is error, usage, nothing_matched, partial or unavailable.`,
+	}
+}
+
+// usageError is a mistake in the arguments.
+type usageError struct {
+	text string
+	err  error
+}
+
+func (e usageError) Error() string { return e.text }
+func (e usageError) Unwrap() error { return e.err }
+
+func usage(err error) error {
+	if errors.As(err, new(usageError)) {
+		return err
+	}
+	return usageError{text: err.Error(), err: err}
+}
+
+// unavailableError is a database that cannot be opened.
+type unavailableError struct{ err error }
+
+func (e unavailableError) Error() string { return e.err.Error() }
+func (e unavailableError) Unwrap() error { return e.err }
+
+// partialError is what failed beside something that was done.
+type partialError struct{ err error }
+
+func (e partialError) Error() string { return e.err.Error() }
+func (e partialError) Unwrap() error { return e.err }
+
+// exitCode tells errors apart.
+func exitCode(err error) (int, string) {
+	switch {
+	case errors.As(err, new(usageError)), errors.As(err, new(*message.ValidationError)):
+		return exitUsage, "usage"
+	case errors.As(err, new(partialError)):
+		return exitPartial, "partial"
+	case errors.Is(err, message.ErrNotFound):
+		return exitNothing, "nothing_matched"
+	case errors.As(err, new(unavailableError)), isUnavailable(err):
+		return exitUnavailable, "unavailable"
+	}
+	return exitError, "error"
+}
+
+// isUnavailable reports whether a database that was there is gone, by the
+// codes of its errors.
+func isUnavailable(err error) bool {
+	var state interface{ SQLState() string }
+	if errors.As(err, &state) {
+		code := state.SQLState()
+		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "53")
+	}
+	var n net.Error
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &n)
+}
+
+// failure is an error as JSON.
+type failure struct {
+	Code     string `json:"code"`
+	ExitCode int    `json:"exit_code"`
+	Error    string `json:"error"`
+	// Field is the setting that was refused.
+	Field string `json:"field,omitempty"`
+}
+
+// fail writes the error to stderr and returns its exit code.
+func (a *app) fail(err error) int {
+	code, word := exitCode(err)
+	if a.output == outputJSON {
+		f := failure{Code: word, ExitCode: code, Error: err.Error()}
+		if invalid, ok := errors.AsType[*message.ValidationError](err); ok {
+			f.Field = invalid.Field
+		}
+		_ = json.NewEncoder(a.stderr).Encode(f)
+		return code
+	}
+	_, _ = fmt.Fprintln(a.stderr, "reaper:", err)
+	if code == exitUsage {
+		_, _ = fmt.Fprintln(a.stderr, `See "reaper --help".`)
+	}
+	return code
+}

@@ -1,0 +1,160 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/store"
+)
+
+// lookTimeout bounds the look at the row after a CompleteTx.
+const lookTimeout = 10 * time.Second
+
+// execute runs one attempt to its end, on a goroutine of its own.
+func (r *run) execute(t *task) {
+	defer r.returned(t)
+	err := r.invoke(t)
+	if t.txUsed.Load() {
+		done, lookErr := r.committed(t)
+		switch {
+		case done:
+			if t.state.CompareAndSwap(stateRunning, stateReturned) {
+				t.stopTimer()
+				t.inc.remove(t)
+				r.busy.Add(-1)
+			}
+			return
+		case err == nil && lookErr != nil:
+			err = lookErr
+		case err == nil:
+			err = errNotCommitted
+		}
+	}
+	if !t.state.CompareAndSwap(stateRunning, stateReturned) {
+		return
+	}
+	t.stopTimer()
+	r.settler.put(t, r.decide(t, err))
+}
+
+var errNotCommitted = errors.New("worker: CompleteTx was called, but its transaction was not committed")
+
+// committed looks whether a CompleteTx was committed.
+func (r *run) committed(t *task) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context), lookTimeout)
+	defer cancel()
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		done, err := r.store.Settled(ctx, t.m.ID, t.m.LeaseToken)
+		if err == nil || ctx.Err() != nil || t.inc.dead() {
+			return done, err
+		}
+		select {
+		case <-ctx.Done():
+			return false, err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// invoke calls the handler through the middleware. A panic becomes an error
+// here, and so does Goexit in returned.
+func (r *run) invoke(t *task) (err error) {
+	ended := false
+	defer func() {
+		if ended {
+			return
+		}
+		if v := recover(); v != nil {
+			err = panicked(v)
+			return
+		}
+		// Goexit: the deferred calls run and nobody gets err.
+		if t.state.CompareAndSwap(stateRunning, stateReturned) {
+			t.stopTimer()
+			r.settler.put(t, r.decide(t, panicked(nil)))
+		}
+	}()
+	t.m.Status = message.StatusProcessing
+	if len(r.cfg.Middleware) == 0 {
+		err = t.handler.run(t, t)
+	} else {
+		next := HandlerFunc(func(ctx context.Context, _ *message.Message) error { return t.handler.run(ctx, t) })
+		for i := len(r.cfg.Middleware) - 1; i >= 0; i-- {
+			next = r.cfg.Middleware[i](next)
+		}
+		err = next(t, &t.m.Message)
+	}
+	ended = true
+	return err
+}
+
+// returned runs when the handler's goroutine ends, however it ends.
+func (r *run) returned(t *task) {
+	t.cancel(nil)
+	if t.state.Load() != stateReturned {
+		r.ashore(t)
+	}
+	r.free(t)
+	r.running.Done()
+}
+
+// free gives the task's slot back, once.
+func (r *run) free(t *task) {
+	if !t.freed.CompareAndSwap(false, true) {
+		return
+	}
+	t.queue.slots.give(1)
+	if t.suspect {
+		suspects.Store(false)
+		r.wake(t.queue.spec.Name)
+	}
+}
+
+// abandoned records the failure of a handler that ignores its context and
+// fills its slot again; its goroutine is counted until it ends.
+func (r *run) abandoned(t *task, cause error) {
+	r.adrift(t)
+	r.log.abandoned(t)
+	r.settler.put(t, r.decide(t, &abandonedError{cause: cause}))
+	r.free(t)
+}
+
+// abandonedError is the failure of a handler that did not return.
+type abandonedError struct{ cause error }
+
+func (e *abandonedError) Error() string {
+	return "handler did not return after its context ended: " + e.cause.Error()
+}
+func (e *abandonedError) Unwrap() error      { return e.cause }
+func (e *abandonedError) ErrorClass() string { return "worker.Abandoned" }
+
+// decide turns what a handler returned into a settlement.
+func (r *run) decide(t *task, err error) store.Settlement {
+	s := store.Settlement{
+		ID: t.m.ID, Token: t.m.LeaseToken, Place: t.m.Place, Keyed: t.m.IdempotencyKey != "",
+		Verb: store.Succeed, Elapsed: time.Since(t.started),
+	}
+	if t.moved.Load() {
+		s.Place = ""
+	}
+	if err == nil {
+		return s
+	}
+	cause := context.Cause(t.Context)
+	v, ok := verdictOf(err)
+	switch {
+	case ok && v.verb == ignore:
+		s.Note = r.text(err)
+		return s
+	case ok && v.verb == snooze && t.m.Snoozes < r.cfg.MaxSnoozes:
+		s.Verb, s.Delay, s.Reason = store.Snooze, min(v.delay, message.MaxDelay), "snoozed"
+		return s
+	case !ok && errors.Is(cause, ErrShutdown) && (errors.Is(err, ErrShutdown) || errors.Is(err, context.Canceled)):
+		s.Verb, s.Reason = store.Release, "shutdown"
+		return s
+	}
+	r.fail(t, &s, v, err)
+	return s
+}

@@ -1,0 +1,87 @@
+package worker
+
+import (
+	"sync"
+	"time"
+
+	"github.com/styxmq/styx/internal/store"
+)
+
+// incarnation is one registration of a worker in the database. When it is
+// found dead the worker gives up what it held and registers anew.
+type incarnation struct {
+	id     int64
+	ledger *ledger
+	ended  chan struct{} // closed when it is dead
+	once   sync.Once
+
+	mu    sync.Mutex
+	tasks map[*task]struct{} // running or not settled yet
+}
+
+func newIncarnation(id int64) *incarnation {
+	return &incarnation{id: id, ledger: newLedger(), ended: make(chan struct{}), tasks: map[*task]struct{}{}}
+}
+
+func (i *incarnation) add(tasks []*task) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, t := range tasks {
+		i.tasks[t] = struct{}{}
+	}
+}
+
+// remove ends the incarnation's interest in tasks, in one go for a batch.
+func (i *incarnation) remove(tasks ...*task) {
+	i.mu.Lock()
+	for _, t := range tasks {
+		delete(i.tasks, t)
+	}
+	i.mu.Unlock()
+	for _, t := range tasks {
+		i.ledger.settled(t.number)
+	}
+}
+
+func (i *incarnation) all() []*task {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	out := make([]*task, 0, len(i.tasks))
+	for t := range i.tasks {
+		out = append(out, t)
+	}
+	return out
+}
+
+// old returns the leases of tasks that have run for longer than d: those
+// worth asking after.
+func (i *incarnation) old(d time.Duration) map[store.Lease]*task {
+	out := map[store.Lease]*task{}
+	now := time.Now()
+	for _, t := range i.all() {
+		if now.Sub(t.started) >= d && t.state.Load() == stateRunning {
+			out[store.Lease{ID: t.m.ID, Token: t.m.LeaseToken}] = t
+		}
+	}
+	return out
+}
+
+// end declares the incarnation dead: every handler's context ends, and
+// nothing that they return counts.
+func (i *incarnation) end() {
+	i.once.Do(func() {
+		close(i.ended)
+		for _, t := range i.all() {
+			t.loseLease()
+		}
+	})
+}
+
+func (i *incarnation) dead() bool {
+	select {
+	case <-i.ended:
+		return true
+	default:
+		return false
+	}
+}

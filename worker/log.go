@@ -1,0 +1,90 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/failure"
+	"github.com/styxmq/styx/internal/store"
+)
+
+// logger writes the worker's lines. Nothing is written of what went well.
+type logger struct{ l *slog.Logger }
+
+// identity are the attributes that find a message again.
+func identity(t *task) []any {
+	return []any{
+		slog.String("queue", t.m.Queue), slog.String("kind", t.m.Kind), slog.Int64("id", t.m.ID),
+		slog.Int("attempt", t.m.Attempt), slog.Int("max_retries", t.m.MaxRetries),
+		slog.String("tenant", t.m.Tenant), slog.String("correlation_id", t.m.CorrelationID),
+		slog.String("idempotency_key", t.m.IdempotencyKey),
+	}
+}
+
+// failed is the one line of a failed attempt or dead letter.
+func (l logger) failed(t *task, s *store.Settlement) {
+	level, text, decision := slog.LevelWarn, "attempt failed", "retry"
+	if s.Verb == store.Bury {
+		level, text, decision = slog.LevelError, "message is dead", string(s.Failure.Decision)
+	}
+	l.l.Log(t.Context, level, text, append(identity(t),
+		slog.String("decision", decision), slog.String("failure_kind", string(s.Failure.Kind)),
+		slog.String("error_class", s.Failure.Class), slog.String("error", s.Failure.Message),
+		slog.String("fingerprint", s.Failure.Fingerprint), slog.Duration("retry_in", s.Delay),
+		slog.Duration("elapsed", s.Elapsed))...)
+}
+
+
+func (l logger) lost(t *task) {
+	l.l.WarnContext(t.Context, "lease lost: the outcome of this attempt does not count",
+		append(identity(t), slog.Int64("lease_token", t.m.LeaseToken))...)
+}
+
+func (l logger) abandoned(t *task) {
+	l.l.ErrorContext(t.Context, "handler did not return after its context ended, its goroutine runs on",
+		append(identity(t), slog.Duration("elapsed", time.Since(t.started)))...)
+}
+
+func (l logger) callback(t *task, what string, value any) {
+	l.l.ErrorContext(t.Context, what+" panicked, the default is used",
+		append(identity(t), slog.String("panic", failure.Clean(fmt.Sprint(value), maxNote)))...)
+}
+
+func (l logger) gaveUp(batch []settled, err error) {
+	for _, s := range batch {
+		l.l.ErrorContext(s.task.Context, "outcome could not be recorded, the message will run again",
+			append(identity(s.task), slog.Any("error", err))...)
+	}
+}
+
+func (l logger) settle(ctx context.Context, n int, err error) {
+	l.l.WarnContext(ctx, "record outcomes, will try again", slog.Int("messages", n), slog.Any("error", err))
+}
+
+func (l logger) claim(ctx context.Context, queue string, err error) {
+	l.l.WarnContext(ctx, "claim messages, will try again", slog.String("queue", queue), slog.Any("error", err))
+}
+
+func (l logger) beat(ctx context.Context, err error) {
+	l.l.WarnContext(ctx, "show that the worker is alive, will try again", slog.Any("error", err))
+}
+
+func (l logger) dead(ctx context.Context, inc *incarnation, silent time.Duration) {
+	l.l.ErrorContext(ctx, "the worker counts as dead, gives up its messages and registers anew",
+		slog.Int64("worker_id", inc.id), slog.Duration("silent_for", silent), slog.Any("error", message.ErrLeaseLost))
+}
+
+func (l logger) orphans(ctx context.Context, n int) {
+	l.l.WarnContext(ctx, "released messages whose claim had lost its reply", slog.Int("messages", n))
+}
+
+func (l logger) listen(ctx context.Context, err error) {
+	l.l.WarnContext(ctx, "listen for new messages, polling meanwhile", slog.Any("error", err))
+}
+
+func (l logger) pollOnly(ctx context.Context, every time.Duration) {
+	l.l.InfoContext(ctx, "this connection cannot be listened on, polling only", slog.Duration("every", every))
+}
