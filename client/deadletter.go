@@ -77,6 +77,9 @@ func (d *DeadLetters) List(ctx context.Context, opts DeadLetterOptions) (DeadLet
 		return DeadLetterPage{}, fmt.Errorf("list dead letters: %w", err)
 	}
 	page := DeadLetterPage{DeadLetters: letters}
+	if letters == nil {
+		page.DeadLetters = []message.DeadLetter{} // JSON shows an empty list, not null
+	}
 	if len(letters) > limit {
 		page.DeadLetters = letters[:limit:limit]
 		page.Next = encodeCursor(letters[limit-1].LetterID, opts.scope()...)

@@ -78,7 +78,7 @@ func (b *rig) settle(t *testing.T, verb store.Verb, messages ...store.Claimed) {
 	t.Helper()
 	var batch []store.Settlement
 	for _, m := range messages {
-		s := store.Settlement{ID: m.ID, Token: m.LeaseToken, Place: m.Place, Verb: verb}
+		s := store.Settlement{ID: m.ID, Token: m.LeaseToken, Place: m.Place, Keyed: m.IdempotencyKey != "", Verb: verb}
 		if verb == store.Bury || verb == store.Retry {
 			s.Failure = &store.Failure{
 				Kind: message.FailurePermanent, Decision: message.DecisionPoison,

@@ -132,8 +132,12 @@ func TestTimesWithinReasonAreKept(t *testing.T) {
 	each(t, func(t *testing.T, b *rig) {
 		zone := time.FixedZone("east", 13*3600+45*60)
 		for _, opts := range []client.EnqueueOptions{
-			{RunAt: time.Unix(0, 0)}, {RunAt: time.Unix(1, 0)}, {RunAt: time.Now().Add(-time.Hour).In(zone)},
-			{RunAt: time.Unix(math.MinInt64, 0)}, {Delay: math.MinInt64}, {RunAt: time.Date(1, 1, 1, 0, 0, 0, 1, zone)},
+			{RunAt: time.Unix(0, 0)},
+			{RunAt: time.Unix(1, 0)},
+			{RunAt: time.Now().Add(-time.Hour).In(zone)},
+			{RunAt: time.Unix(math.MinInt64, 0)},
+			{Delay: math.MinInt64},
+			{RunAt: time.Date(1, 1, 1, 0, 0, 0, 1, zone)},
 		} {
 			m, err := b.Enqueue(t.Context(), order{}, &opts)
 			require.NoError(t, err)

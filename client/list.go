@@ -60,7 +60,7 @@ func (c *Client) List(ctx context.Context, opts ListOptions) (Page, error) {
 		Queue: opts.Queue, Kind: opts.Kind, Tenant: opts.Tenant, CorrelationID: opts.CorrelationID,
 		Status: opts.Status, After: after, Descending: opts.Descending,
 	}
-	var page Page
+	page := Page{Messages: []message.Message{}} // JSON shows an empty list, not null
 	for range listRounds {
 		q.Limit = limit - len(page.Messages)
 		part, err := c.store.List(ctx, q)

@@ -64,7 +64,7 @@ func TestListIsBounded(t *testing.T) {
 	}
 	page, err := c.List(t.Context(), ListOptions{})
 	require.NoError(t, err)
-	require.Empty(t, page.Messages)
+	require.Equal(t, []message.Message{}, page.Messages)
 	require.NotEmpty(t, page.Next, "the walk goes on")
 	require.Equal(t, listRounds, calls)
 

@@ -27,7 +27,7 @@ type QueueStats struct {
 	OldestReady time.Duration `json:"oldest_ready"`
 }
 
-// Stats returns the counts of every queue that holds messages, by name. Its
+// Stats returns the counts of every queue that has some, by name. Its
 // cost grows with the number of queues, not of messages, so that a dashboard
 // may ask once a second.
 func (c *Client) Stats(ctx context.Context) ([]QueueStats, error) {

@@ -53,14 +53,13 @@ func TestSavepointsAndPanics(t *testing.T) {
 		require.NoError(t, err)
 		inner, err := outer.BeginTx(t.Context(), nil)
 		require.NoError(t, err)
-		lost, err := b.EnqueueTx(t.Context(), inner, order{2}, &client.EnqueueOptions{IdempotencyKey: "k"})
+		_, err = b.EnqueueTx(t.Context(), inner, order{2}, &client.EnqueueOptions{IdempotencyKey: "k"})
 		require.NoError(t, err)
 		require.NoError(t, inner.Rollback())
 		again, err := b.EnqueueTx(t.Context(), outer, order{3}, &client.EnqueueOptions{IdempotencyKey: "k"})
 		require.NoError(t, err, "the key went with its savepoint")
 		require.NoError(t, outer.Commit())
 		require.ElementsMatch(t, []int64{kept.ID, again.ID}, ids(b.all(t, client.ListOptions{})))
-		require.NotContains(t, []int64{kept.ID}, lost.ID)
 
 		require.Panics(t, func() {
 			_ = b.db.RunInTx(t.Context(), nil, func(ctx context.Context, tx bun.Tx) error {

@@ -80,11 +80,6 @@ func (l *logger) did(ctx context.Context, job string, t *tally) {
 	l.l.LogAttrs(ctx, level, "reaped", attrs...)
 }
 
-func (l *logger) panicked(ctx context.Context, job string, p *panicError) {
-	l.l.ErrorContext(ctx, "the reaper panicked, and goes on",
-		slog.String("job", job), slog.Any("error", p), slog.String("stack", string(p.stack)))
-}
-
 // outcome tells when trouble begins, changes or ends. That the database is
 // away is said once for all jobs.
 func (l *logger) outcome(ctx context.Context, job string, err error, now time.Time) {
@@ -109,9 +104,17 @@ func (l *logger) outcome(ctx context.Context, job string, err error, now time.Ti
 	case err == nil:
 	case !failing:
 		l.down[job] = trouble{since: now, said: now, text: err.Error()}
-		l.l.ErrorContext(ctx, "the reaper's job fails, will try again", slog.String("job", job), slog.Any("error", err))
+		l.l.LogAttrs(ctx, slog.LevelError, "the reaper's job fails, will try again", failed(job, err)...)
 	case was.text != err.Error() && now.Sub(was.said) >= sayAgain:
 		l.down[job] = trouble{since: was.since, said: now, text: err.Error()}
-		l.l.ErrorContext(ctx, "the reaper's job fails in another way", slog.String("job", job), slog.Any("error", err))
+		l.l.LogAttrs(ctx, slog.LevelError, "the reaper's job fails in another way", failed(job, err)...)
 	}
+}
+
+func failed(job string, err error) []slog.Attr {
+	attrs := []slog.Attr{slog.String("job", job), slog.Any("error", err)}
+	if p, ok := errors.AsType[*panicError](err); ok {
+		attrs = append(attrs, slog.String("stack", string(p.stack)))
+	}
+	return attrs
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -139,10 +138,7 @@ func (r *Reaper) RunOnce(ctx context.Context) (Report, error) {
 	}
 	t := r.newTally()
 	t.keep = true
-	err := guard(func() error { return r.everything(ctx, t) })
-	if p, ok := errors.AsType[*panicError](err); ok {
-		r.log.panicked(ctx, "once", p)
-	}
+	err := r.everything(ctx, t)
 	r.log.did(ctx, "once", t)
 	return Report{Counts: t.counts, Moved: t.list}, err
 }
@@ -182,34 +178,6 @@ func (r *Reaper) checkSchema(ctx context.Context) error {
 	case current < known:
 		return fmt.Errorf("%w: it is at %d, this version needs %d", message.ErrSchemaMissing, current, known)
 	}
-	return nil
-}
-
-// ErrAlreadyRun is returned by a second call of Run; a reaper runs once.
-var ErrAlreadyRun = errors.New("reaper: has been run already")
-
-// Run works until ctx ends, then returns nil; a statement under way has 2
-// seconds more. Each job runs at once and then by its schedule.
-//
-// Before that, it returns message.ErrSchemaMissing or ErrSchemaNewer when the
-// schema does not fit, and an error of the database when it cannot be reached.
-// Later trouble is logged, shown by Status, and survived. A second call returns
-// ErrAlreadyRun.
-func (r *Reaper) Run(ctx context.Context) error {
-	if !r.begun.CompareAndSwap(false, true) {
-		return ErrAlreadyRun
-	}
-	if err := r.checkSchema(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil
-		}
-		return err
-	}
-	var jobs sync.WaitGroup
-	for _, j := range r.jobs {
-		jobs.Go(func() { j.loop(ctx) })
-	}
-	jobs.Wait()
 	return nil
 }
 

@@ -82,7 +82,8 @@ func (j *job) tick(ctx context.Context, began time.Time) {
 
 	t := j.r.newTally()
 	err := guard(func() error { return j.run(ctx, t) })
-	cut := err != nil && ctx.Err() != nil // not a failure, but not a success
+	// Cut short by the end: not a success, but not a failure.
+	cut := err != nil && ctx.Err() != nil && !errors.As(err, new(*panicError))
 
 	j.mu.Lock()
 	j.status.Running = false
@@ -99,9 +100,7 @@ func (j *job) tick(ctx context.Context, began time.Time) {
 
 	// Even a log handler that panics does not end the job.
 	_ = guard(func() error {
-		if p, ok := errors.AsType[*panicError](err); ok {
-			j.r.log.panicked(ctx, j.name, p)
-		} else if !cut {
+		if !cut {
 			j.r.log.outcome(ctx, j.name, err, j.wallClock())
 		}
 		j.r.log.did(ctx, j.name, t)

@@ -12,7 +12,26 @@ import (
 // lookTimeout bounds the look at the row after a CompleteTx.
 const lookTimeout = 10 * time.Second
 
-// execute runs one attempt to its end, on a goroutine of its own.
+// start hands a task to a goroutine that waits for one, or to a new one.
+// Goroutines are kept because their stacks have grown to what handlers need;
+// one that is stuck in a handler or ended by Goexit is simply not there.
+func (r *run) start(t *task) {
+	select {
+	case r.tasks <- t:
+	default:
+		go func() {
+			for r.execute(t); ; r.execute(t) {
+				select {
+				case t = <-r.tasks:
+				case <-r.quit:
+					return
+				}
+			}
+		}()
+	}
+}
+
+// execute runs one attempt to its end.
 func (r *run) execute(t *task) {
 	defer r.returned(t)
 	err := r.invoke(t)

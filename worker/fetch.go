@@ -200,7 +200,7 @@ func (r *run) begin(ctx context.Context, q *queue, inc *incarnation, number int6
 			r.giveBack(t, r.overspent(t))
 		default:
 			t.arm(r.timeoutOf(t))
-			go r.execute(t)
+			r.start(t)
 		}
 	}
 }

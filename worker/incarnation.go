@@ -66,6 +66,13 @@ func (i *incarnation) old(d time.Duration) map[store.Lease]*task {
 	return out
 }
 
+// interrupt ends the context of every handler that runs.
+func (i *incarnation) interrupt(cause error) {
+	for _, t := range i.all() {
+		t.cancel(cause)
+	}
+}
+
 // end declares the incarnation dead: every handler's context ends, and
 // nothing that they return counts.
 func (i *incarnation) end() {

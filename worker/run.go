@@ -47,8 +47,9 @@ type run struct {
 	queues  []*queue
 	settler *settler
 
-	base      context.Context // the parent of every handler's context
-	cutShort  context.CancelCauseFunc
+	base      context.Context // values for every handler's context, never ends
+	tasks     chan *task      // to goroutines that wait for one
+	quit      chan struct{}   // ends them
 	running   sync.WaitGroup // handler goroutines
 	busy      atomic.Int64   // messages that are claimed and not settled
 	strayMu   sync.Mutex
@@ -84,8 +85,8 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	r := &run{Worker: w, log: logger{w.cfg.Logger}, beatNow: make(chan struct{}, 1), strays: map[*task]struct{}{}}
-	r.base, r.cutShort = context.WithCancelCause(context.WithoutCancel(ctx))
-	defer r.cutShort(nil)
+	r.base, r.tasks, r.quit = context.WithoutCancel(ctx), make(chan *task), make(chan struct{})
+	defer close(r.quit)
 	total := 0
 	for _, q := range w.cfg.Queues {
 		r.queues = append(r.queues, r.newQueue(q))
@@ -249,7 +250,7 @@ func (r *run) live(ctx context.Context, inc *incarnation, pulse store.Pulse, sto
 // drain lets handlers finish until the grace ends.
 func (r *run) drain(inc *incarnation, fetchers *sync.WaitGroup, stopSettling context.CancelFunc) error {
 	ended := time.Now()
-	hurry := time.AfterFunc(r.cfg.Grace-r.cfg.Grace/5, func() { r.cutShort(ErrShutdown) })
+	hurry := time.AfterFunc(r.cfg.Grace-r.cfg.Grace/5, func() { inc.interrupt(ErrShutdown) })
 	defer hurry.Stop()
 	fetchers.Wait()
 	returned := make(chan struct{})
@@ -263,7 +264,7 @@ func (r *run) drain(inc *incarnation, fetchers *sync.WaitGroup, stopSettling con
 	select {
 	case <-returned:
 	case <-end.C:
-		r.cutShort(ErrShutdown)
+		inc.interrupt(ErrShutdown)
 		left = r.abandonAll(inc)
 	}
 	// What is not recorded a lease after the grace is not waited for.

@@ -48,6 +48,9 @@ func (s *slots) count() int {
 // It returns 0 when ctx has ended.
 func (s *slots) wait(ctx context.Context) int {
 	for {
+		if ctx.Err() != nil {
+			return 0
+		}
 		n := s.count()
 		if n > 0 {
 			if n*4 < s.size && s.size >= 16 {

@@ -35,7 +35,7 @@ type partitions struct {
 
 func (s *Store) partitions(ctx context.Context, on conn) (partitions, error) {
 	p := partitions{attached: map[string]bool{}}
-	rows, err := on.QueryContext(ctx, s.text(`SELECT (clock_timestamp() AT TIME ZONE 'UTC')::date::text, c.relname, i.inhdetachpending
+	rows, err := on.QueryContext(ctx, s.text(`SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD'), c.relname, i.inhdetachpending
 	FROM (SELECT $1::text::regclass::oid AS parent) AS a
 	LEFT JOIN pg_catalog.pg_inherits i ON i.inhparent = a.parent
 	LEFT JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid`), s.prefix+"archive")

@@ -154,6 +154,12 @@ func TestRetainManyAtOnce(t *testing.T) {
 	}, 20*time.Second, 10*time.Millisecond)
 }
 
+// dropLast drops the last partition that Prepare makes.
+func (f fixture) dropLast(t *testing.T) {
+	t.Helper()
+	f.exec(t, `DO $$ BEGIN EXECUTE format('DROP TABLE {{s}}archive_%s', to_char((now() AT TIME ZONE 'UTC')::date + 8, 'YYYYMMDD')); END $$`)
+}
+
 // insertBriskly archives a message and fails if it has to wait.
 func (f fixture) insertBriskly(t *testing.T) {
 	t.Helper()
@@ -170,8 +176,7 @@ func TestLongReaderDelaysNobody(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	name := f.oldPartition(t, 20)
-	// The last day that Prepare makes is missing.
-	f.exec(t, `DO $$ BEGIN EXECUTE format('DROP TABLE {{s}}archive_%s', to_char((now() AT TIME ZONE 'UTC')::date + 8, 'YYYYMMDD')); END $$`)
+	f.dropLast(t)
 	reader := f.begin(t, sql.LevelRepeatableRead)
 	count := func() (n int) {
 		require.NoError(t, reader.QueryRowContext(t.Context(), f.text(`SELECT count(*) FROM {{s}}archive`)).Scan(&n))
@@ -219,6 +224,7 @@ func TestRetainFinishesPendingDetach(t *testing.T) {
 	f := newFixture(t)
 	name := f.oldPartition(t, 20)
 	f.oldPartition(t, 30)
+	f.dropLast(t)
 	reader := f.begin(t, sql.LevelRepeatableRead)
 	var n int
 	require.NoError(t, reader.QueryRowContext(t.Context(), f.text(`SELECT count(*) FROM {{s}}archive`)).Scan(&n))
@@ -238,7 +244,6 @@ func TestRetainFinishesPendingDetach(t *testing.T) {
 	require.False(t, more)
 	require.Zero(t, done.Partitions)
 	f.insertBriskly(t)
-	f.exec(t, `DO $$ BEGIN EXECUTE format('DROP TABLE {{s}}archive_%s', to_char((now() AT TIME ZONE 'UTC')::date + 8, 'YYYYMMDD')); END $$`)
 	require.NoError(t, f.Prepare(t.Context()), "a pending detach is not in the way of new partitions")
 	require.NoError(t, reader.QueryRowContext(t.Context(), f.text(`SELECT count(*) FROM {{s}}archive`)).Scan(&n))
 	require.Equal(t, 2, n)

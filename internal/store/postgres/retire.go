@@ -104,7 +104,7 @@ func (s *Store) empty(ctx context.Context, name string) error {
 }
 
 func (s *Store) isEmpty(ctx context.Context, tx *sql.Tx, name string) (empty bool, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT pg_catalog.pg_relation_size($1::text::regclass) = 0`, s.prefix+name).Scan(&empty)
+	err = tx.QueryRowContext(ctx, `SELECT coalesce(pg_catalog.pg_relation_size($1::text::regclass) = 0, false)`, s.prefix+name).Scan(&empty)
 	return empty, err
 }
 

@@ -21,11 +21,12 @@ const (
 // however many messages there are.
 //
 // Names come from loose index scans, one descent for each distinct value.
-// Ready rows are counted in messages_ready by priority (claimed rows stay in
-// this index until they are settled, so it is read past them), postponed ones
-// in messages_due and messages_suspect, with their lane, since only a full
-// prefix makes due_at a range of the index. Processing rows have no index of
-// their own; they are found by their claims rows and the primary key.
+// Ready rows are counted in messages_ready (claimed rows stay in this index
+// until they are settled, so it is read past them) and the oldest is the first
+// of some priority, postponed ones in messages_due and messages_suspect, with
+// their lane, since only a full prefix makes due_at a range of the index.
+// Processing rows have no index of their own; they are found by their claims
+// rows and the primary key.
 var statsText = strings.NewReplacer(
 	"{{cap}}", strconv.Itoa(store.StatsCap),
 	"{{held}}", strconv.Itoa(statsHeld),
@@ -64,11 +65,16 @@ held AS (
 	SELECT DISTINCT u.id, c.worker_id FROM {{s}}claims c CROSS JOIN LATERAL unnest(c.ids) AS u (id) LIMIT {{held}}
 ),
 part (queue, ready, scheduled, processing, dead, oldest) AS (
-	SELECT g.queue, r.n, 0, 0, 0, r.oldest FROM ready_group g CROSS JOIN LATERAL (
-		SELECT count(*) AS n, min(x.created_at) AS oldest FROM (
-			SELECT m.created_at FROM {{s}}messages m
-			 WHERE m.due_at IS NULL AND m.queue = g.queue AND m.lane = g.lane AND m.priority = g.priority AND m.status = 0
-			 ORDER BY m.id LIMIT {{cap}}) x) r
+	SELECT g.queue, r.n, 0, 0, 0, NULL::timestamptz FROM (SELECT DISTINCT queue FROM ready_group) g CROSS JOIN LATERAL (
+		SELECT count(*) AS n FROM (
+			SELECT FROM {{s}}messages m
+			 WHERE m.due_at IS NULL AND m.queue = g.queue AND m.status = 0
+			 ORDER BY m.lane, m.priority, m.id LIMIT {{cap}}) x) r
+	UNION ALL
+	SELECT g.queue, 0, 0, 0, 0, r.created_at FROM ready_group g CROSS JOIN LATERAL (
+		SELECT m.created_at FROM {{s}}messages m
+		 WHERE m.due_at IS NULL AND m.queue = g.queue AND m.lane = g.lane AND m.priority = g.priority AND m.status = 0
+		 ORDER BY m.id LIMIT 1) r
 	UNION ALL
 	SELECT g.queue, r.n, l.n, 0, 0, r.oldest FROM due_group g CROSS JOIN LATERAL (
 		SELECT count(*) AS n, min(x.due_at) AS oldest FROM (
@@ -79,7 +85,7 @@ part (queue, ready, scheduled, processing, dead, oldest) AS (
 		SELECT count(*) AS n FROM (
 			SELECT FROM {{s}}messages m
 			 WHERE m.due_at > now() AND m.losses = 0 AND m.queue = g.queue AND m.lane = g.lane AND m.status = 0
-			 LIMIT {{cap}}) x) l
+			 ORDER BY m.due_at LIMIT {{cap}}) x) l
 	UNION ALL
 	SELECT g.queue, r.n, l.n, 0, 0, r.oldest FROM suspect_group g CROSS JOIN LATERAL (
 		SELECT count(*) AS n, min(x.due_at) AS oldest FROM (
@@ -90,7 +96,7 @@ part (queue, ready, scheduled, processing, dead, oldest) AS (
 		SELECT count(*) AS n FROM (
 			SELECT FROM {{s}}messages m
 			 WHERE m.due_at > now() AND m.losses > 0 AND m.queue = g.queue AND m.lane = g.lane AND m.status = 0
-			 LIMIT {{cap}}) x) l
+			 ORDER BY m.due_at LIMIT {{cap}}) x) l
 	UNION ALL
 	SELECT m.queue, 0, 0, count(*), 0, NULL FROM held h CROSS JOIN LATERAL (
 		SELECT m.queue FROM {{s}}messages m WHERE m.id = h.id AND m.status = 1 AND m.worker_id = h.worker_id LIMIT 1) m
@@ -98,7 +104,7 @@ part (queue, ready, scheduled, processing, dead, oldest) AS (
 	UNION ALL
 	SELECT g.queue, 0, 0, 0, r.n, NULL FROM dead_group g CROSS JOIN LATERAL (
 		SELECT count(*) AS n FROM (
-			SELECT FROM {{s}}dead_letters d WHERE d.resolved_at IS NULL AND d.queue = g.queue LIMIT {{cap}}) x) r
+			SELECT FROM {{s}}dead_letters d WHERE d.resolved_at IS NULL AND d.queue = g.queue ORDER BY d.letter_id LIMIT {{cap}}) x) r
 )
 SELECT queue, least(sum(ready), {{cap}})::bigint, least(sum(scheduled), {{cap}})::bigint,
        least(sum(processing), {{cap}})::bigint, least(sum(dead), {{cap}})::bigint,
@@ -138,13 +144,17 @@ func (s *Store) stats(ctx context.Context) (all []store.QueueStats, err error) {
 	return all, err
 }
 
-// calm is readCommitted without JIT: a plan of many small steps over tables whose
-// size the planner can only guess at must not be compiled for it.
+// calm is readCommitted for plans that must be made of index scans, whatever
+// the planner believes of tables that change faster than their statistics: no
+// JIT for many small steps, no bitmap or sequential scan that reads a million
+// rows for the first thousand.
 func (s *Store) calm(ctx context.Context, f func(*sql.Tx) error) error {
 	return s.readCommitted(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `SET LOCAL jit = off`); err != nil {
+		if _, err := tx.ExecContext(ctx, calmSettings); err != nil {
 			return err
 		}
 		return f(tx)
 	})
 }
+
+const calmSettings = `SET LOCAL jit = off; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off`

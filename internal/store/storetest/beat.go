@@ -167,7 +167,7 @@ func beatDone(t *testing.T, f *fixture) {
 	held := w.take("q", 1)
 	reply := w.beat(store.Beat{Done: []int64{1, 2, 77}, Known: []int64{3}, UpTo: 3})
 	require.Zero(t, reply.Orphans)
-	require.Equal(t, 1, f.count("SELECT count(*) FROM {{s}}claims WHERE worker_id = ?", w.id))
+	f.wantHints(1, w)
 	f.wantStatus(message.StatusProcessing, held[0].ID)
 }
 

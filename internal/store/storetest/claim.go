@@ -37,7 +37,7 @@ func claimEmpty(t *testing.T, f *fixture) {
 		require.Negative(t, b.NextDue)
 		c.Wake()
 	}
-	require.Zero(t, f.count("SELECT count(*) FROM {{s}}claims"))
+	f.wantHints(0, w)
 }
 
 func claimLimit(t *testing.T, f *fixture) {
@@ -54,7 +54,7 @@ func claimLimit(t *testing.T, f *fixture) {
 		got = append(got, claimedIDs(b.Messages)...)
 	}
 	require.Equal(t, ids, got)
-	require.Equal(t, 3, f.count("SELECT count(*) FROM {{s}}claims WHERE worker_id = ?", w.id))
+	f.wantHints(3, w)
 	require.Empty(t, w.drain(c, 10, false))
 }
 

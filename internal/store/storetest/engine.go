@@ -16,6 +16,14 @@ type Engine struct {
 	Isolations []sql.IsolationLevel
 	// AbortsTx reports that a failed statement ends its transaction.
 	AbortsTx bool
+	// Hints reports that a table of claims says where to look for what a
+	// worker holds.
+	Hints bool
+	// Created is the table that keeps created_at, by id.
+	Created string
+	// OneWriter reports that writers wait for each other, and give up at
+	// some time.
+	OneWriter bool
 	// Partitioned reports that the archive is deleted by the partition.
 	Partitioned bool
 	// Age returns the statements that move an archived message to so many
@@ -31,6 +39,8 @@ var PostgreSQL = Engine{
 	},
 	Isolations:  []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable},
 	AbortsTx:    true,
+	Hints:       true,
+	Created:     "messages",
 	Partitioned: true,
 	Age: func(id int64, days int) []string {
 		day := time.Now().UTC().AddDate(0, 0, -days)
@@ -53,6 +63,8 @@ var SQLite = Engine{
 		return fmt.Sprintf("(cast(unixepoch('subsec') * 1000 as integer) * 1000 - %d)", d.Microseconds())
 	},
 	Isolations: []sql.IsolationLevel{sql.LevelDefault},
+	Created:    "contents",
+	OneWriter:  true,
 	Age: func(id int64, days int) []string {
 		return []string{fmt.Sprintf(
 			"UPDATE {{s}}archive SET finished_at = cast(unixepoch('subsec') * 1000 as integer) * 1000 - %d WHERE id = %d",

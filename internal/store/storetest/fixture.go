@@ -164,7 +164,31 @@ func (f *fixture) overdue(ids ...int64) {
 	for _, id := range ids {
 		f.exec("UPDATE {{s}}messages SET deadline = "+f.Engine.Ago(time.Minute)+" WHERE id = ? AND status = 1", id)
 	}
-	f.define("UPDATE {{s}}claims SET deadline = " + f.Engine.Ago(time.Minute))
+	if f.Engine.Hints {
+		f.define("UPDATE {{s}}claims SET deadline = " + f.Engine.Ago(time.Minute))
+	}
+}
+
+// wantHints checks how many claims rows a worker has.
+func (f *fixture) wantHints(want int, w *worker) {
+	f.t.Helper()
+	if f.Engine.Hints {
+		require.Equal(f.t, want, f.count("SELECT count(*) FROM {{s}}claims WHERE worker_id = ?", w.id), "claims rows")
+	}
+}
+
+// loseHints deletes the claims rows, as a restore or an edit by hand might.
+func (f *fixture) loseHints() {
+	f.t.Helper()
+	if f.Engine.Hints {
+		f.define("DELETE FROM {{s}}claims")
+	}
+}
+
+// created makes messages of the table messages ones of long ago.
+func (f *fixture) created(ago time.Duration) {
+	f.t.Helper()
+	f.exec("UPDATE {{s}}" + f.Engine.Created + " SET created_at = " + f.Engine.Ago(ago) + " WHERE id IN (SELECT id FROM {{s}}messages)")
 }
 
 // silence makes a worker one that stopped beating long ago.

@@ -41,7 +41,7 @@ func orphanReleased(t *testing.T, f *fixture) {
 		require.Equal(t, c.LeaseToken, m.LeaseToken)
 		w.refused(succeed(c))
 	}
-	require.Equal(t, 1, f.count("SELECT count(*) FROM {{s}}claims"))
+	f.wantHints(1, w)
 	require.Zero(t, w.beat(store.Beat{Known: []int64{first}, UpTo: last}).Orphans, "once")
 	again := w.take("q", 10)
 	require.Equal(t, append(claimedIDs(orphans), more[0].ID), sorted(claimedIDs(again)), "at once")
@@ -91,8 +91,7 @@ func orphanHeldAgain(t *testing.T, f *fixture) {
 	id := f.put(store.NewMessage{})
 	w := f.worker()
 	require.Equal(t, id, w.only("q").ID) // its reply is lost
-	f.define("UPDATE {{s}}messages SET deadline = " + f.Engine.Ago(time.Minute))
-	f.define("UPDATE {{s}}claims SET deadline = " + f.Engine.Ago(time.Minute))
+	f.overdue(id)
 	require.Equal(t, []int64{id}, rescuedIDs(f.rescue()))
 	f.due(id)
 	c := w.only("q")
@@ -111,7 +110,7 @@ func orphanMany(t *testing.T, f *fixture) {
 	held := f.count("SELECT count(*) FROM {{s}}messages WHERE status = 1")
 	require.Equal(t, held, w.beat(store.Beat{UpTo: w.number}).Orphans)
 	require.Zero(t, f.count("SELECT count(*) FROM {{s}}messages WHERE status = 1"))
-	require.Zero(t, f.count("SELECT count(*) FROM {{s}}claims"))
+	f.wantHints(0, w)
 	require.Len(t, w.take("q", 5_000), 3_000)
 }
 

@@ -149,6 +149,9 @@ func raceReapers(t *testing.T, f *fixture) {
 		for range 1_000 {
 			rescued, err := s.Rescue(t.Context(), 50)
 			moved[i] = append(moved[i], rescued...)
+			if f.Engine.OneWriter && errors.Is(err, store.ErrContention) {
+				continue // another process may hold the lock for long
+			}
 			if err != nil || len(rescued) == 0 {
 				errs[i] = err
 				return
@@ -165,7 +168,7 @@ func raceReapers(t *testing.T, f *fixture) {
 
 func raceSweepers(t *testing.T, f *fixture) {
 	lost := f.mixed(300)
-	f.define("DELETE FROM {{s}}claims")
+	f.loseHints()
 	_, err := f.Store.BuryWorkers(t.Context())
 	require.NoError(t, err)
 	const sweepers = 8

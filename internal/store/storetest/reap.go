@@ -272,7 +272,7 @@ func reapNoHint(t *testing.T, f *fixture) {
 	w.take("q", 10)
 	late := claimedIDs(live.take("q", 10))
 	f.puts(10, store.NewMessage{})
-	f.define("DELETE FROM {{s}}claims")
+	f.loseHints()
 	f.silence(w)
 	f.overdue(late[:5]...)
 	_, err := f.Store.BuryWorkers(t.Context())
@@ -289,7 +289,7 @@ func sweepLive(t *testing.T, f *fixture) {
 	ids := f.puts(20, store.NewMessage{})
 	w := f.worker()
 	got := w.take("q", 10)
-	f.define("DELETE FROM {{s}}claims")
+	f.loseHints()
 	for _, limit := range []int{1, 3, 1000} {
 		require.Empty(t, f.sweep(limit))
 	}
@@ -303,7 +303,7 @@ func reapNoDeadline(t *testing.T, f *fixture) {
 	id := f.put(store.NewMessage{Timeout: -1})
 	w := f.worker()
 	w.only("q")
-	f.define("DELETE FROM {{s}}claims")
+	f.loseHints()
 	require.Empty(t, f.rescue())
 	f.silence(w)
 	require.Equal(t, []int64{id}, rescuedIDs(f.rescue()))
@@ -337,7 +337,5 @@ func reapKeyConflict(t *testing.T, f *fixture) {
 	require.Equal(t, append([]int64{lost}, others...), rescuedIDs(f.rescue()))
 	f.wantStatus(message.StatusPending, others...)
 	f.wantStatus(message.StatusPending, lost, holder)
-	live := f.worker()
-	require.Len(t, live.takeAny("q", 100), 52)
 	f.wantHeld("k", holder)
 }

@@ -67,10 +67,10 @@ func statsCounts(t *testing.T, f *fixture) {
 
 func statsOldest(t *testing.T, f *fixture) {
 	f.puts(2, store.NewMessage{Queue: "a"})
-	f.exec("UPDATE {{s}}messages SET created_at = " + f.Engine.Ago(time.Hour))
+	f.created(time.Hour)
 	f.puts(2, store.NewMessage{Queue: "a"})
 	due := f.put(store.NewMessage{Queue: "b", Delay: time.Hour})
-	f.exec("UPDATE {{s}}messages SET created_at = "+f.Engine.Ago(50*time.Hour)+", due_at = "+f.Engine.Ago(2*time.Hour)+" WHERE id = ?", due)
+	f.exec("UPDATE {{s}}messages SET due_at = "+f.Engine.Ago(2*time.Hour)+" WHERE id = ?", due)
 	s := f.stats()
 	require.InDelta(t, time.Hour, s["a"].OldestReady, float64(time.Minute))
 	require.InDelta(t, 2*time.Hour, s["b"].OldestReady, float64(time.Minute), "since it was due")

@@ -15,6 +15,7 @@ import (
 var suspectProperties = []property{
 	{"suspects are handed out only when asked for", suspectAsked},
 	{"suspects come one by one", suspectAlone},
+	{"many suspects are all handed out, one after the other", suspectMany},
 	{"a suspect is not starved by others", suspectNotStarved},
 	{"suspects keep kinds and delays", suspectKinds},
 	{"a timeout makes no suspect", suspectTimeout},
@@ -76,6 +77,27 @@ func suspectAlone(t *testing.T, f *fixture) {
 	}
 	require.Equal(t, ids, sorted(suspects))
 	require.Equal(t, plain, sorted(others))
+}
+
+// Those that wait for their turn must not fall out of sight meanwhile.
+func suspectMany(t *testing.T, f *fixture) {
+	ids := f.suspects(60, store.NewMessage{})
+	w := f.worker()
+	c := w.cursor("q")
+	var got []int64
+	for len(got) < len(ids) {
+		f.put(store.NewMessage{})
+		c.Wake()
+		before := len(got)
+		for _, m := range w.drain(c, 10, true) {
+			if m.WorkerLosses > 0 {
+				got = append(got, m.ID)
+			}
+			w.settle(succeed(m))
+		}
+		require.Greater(t, len(got), before, "of %d", len(ids))
+	}
+	require.Equal(t, ids, sorted(got))
 }
 
 func suspectNotStarved(t *testing.T, f *fixture) {

@@ -106,8 +106,10 @@ func txSavepoint(t *testing.T, f *fixture) {
 	again := f.putTx(tx, keyed("k"))
 	require.NoError(t, tx.Commit())
 	f.wantStatus(message.StatusPending, kept, again)
-	_, err = f.Store.Get(ctx, gone)
-	require.ErrorIs(t, err, message.ErrNotFound)
+	if again != gone { // SQLite takes an id back with its savepoint
+		_, err = f.Store.Get(ctx, gone)
+		require.ErrorIs(t, err, message.ErrNotFound)
+	}
 	require.Equal(t, 2, f.total())
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // for --location where the system has no time zones
 
 	"github.com/styxmq/styx/reaper/internal/cli"
 )

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -107,18 +108,23 @@ type failure struct {
 	Field string `json:"field,omitempty"`
 }
 
+// credentials are what stands before the host of a URL, as in an argument that
+// is in the wrong place and quoted by an error.
+var credentials = regexp.MustCompile(`://[^\s]*@`)
+
 // fail writes the error to stderr and returns its exit code.
 func (a *app) fail(err error) int {
 	code, word := exitCode(err)
+	text := credentials.ReplaceAllString(err.Error(), "://…@")
 	if a.output == outputJSON {
-		f := failure{Code: word, ExitCode: code, Error: err.Error()}
+		f := failure{Code: word, ExitCode: code, Error: text}
 		if invalid, ok := errors.AsType[*message.ValidationError](err); ok {
 			f.Field = invalid.Field
 		}
 		_ = json.NewEncoder(a.stderr).Encode(f)
 		return code
 	}
-	_, _ = fmt.Fprintln(a.stderr, "reaper:", err)
+	_, _ = fmt.Fprintln(a.stderr, "reaper:", text)
 	if code == exitUsage {
 		_, _ = fmt.Fprintln(a.stderr, `See "reaper --help".`)
 	}

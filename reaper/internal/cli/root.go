@@ -14,6 +14,7 @@ var commands = []func(a *app) *cobra.Command{
 	newRunCommand,
 	newSweepCommand,
 	newMigrateCommand,
+	newBenchCommand,
 	newVersionCommand,
 }
 

@@ -13,9 +13,9 @@ import (
 // retention are the flags of what is kept and how deletions go.
 func retention(flags *pflag.FlagSet, cfg *reaper.Config) {
 	flags.DurationVar(&cfg.ArchiveRetention, "archive-retention", reaper.DefaultArchiveRetention,
-		"how long succeeded messages are kept; negative is for ever")
+		"how long succeeded messages are kept; 0 is the default, negative for ever")
 	flags.DurationVar(&cfg.ResolvedRetention, "resolved-retention", reaper.DefaultResolvedRetention,
-		"how long resolved dead letters are kept; negative is for ever")
+		"how long resolved dead letters are kept; 0 is the default, negative for ever")
 	flags.DurationVar(&cfg.DeadRetention, "dead-retention", 0,
 		"how long dead letters wait for somebody before they are deleted; 0 is for ever")
 	flags.IntVar(&cfg.Batch, "batch", reaper.DefaultBatch, "the largest number of rows of one statement")

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package cli
+
+// peakRSS cannot be told here.
+func peakRSS() int64 { return 0 }
