@@ -26,7 +26,7 @@ func TestConformance(t *testing.T) {
 			Store: s, DB: db.DB, Prefix: `"` + db.Schema + `".`, Engine: storetest.PostgreSQL,
 			Reopen: func(t *testing.T) store.Store {
 				t.Helper()
-				again, err := client.Open(t.Context(), db.URL)
+				again, err := client.Open(t.Context(), db.URL+"&timezone=Asia/Kathmandu")
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, again.Close()) })
 				s, err := postgres.New(again, db.Schema)

@@ -186,11 +186,11 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 	for i := range c.floors {
 		if !slices.Contains(c.askReady, i) {
 			// The probe looked from the floor on and found nothing.
-			c.floors[i].exhausted(before.lastID)
+			c.floors[i].exhausted(before.lastID, compareID)
 		}
 	}
 	if !c.askDue {
-		c.due.exhausted(before.now)
+		c.due.exhausted(before.now, time.Time.Compare)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (c *cursor) settle(src source, lane int, got []store.Claimed, full bool) {
 			return
 		}
 		c.askDue = false
-		c.due.exhausted(c.seen.now)
+		c.due.exhausted(c.seen.now, time.Time.Compare)
 	default:
 		f := &c.floors[lane]
 		if full {
@@ -243,7 +243,7 @@ func (c *cursor) settle(src source, lane int, got []store.Claimed, full bool) {
 			return
 		}
 		c.askReady = slices.DeleteFunc(c.askReady, func(i int) bool { return i == lane })
-		f.exhausted(c.seen.lastID)
+		f.exhausted(c.seen.lastID, compareID)
 	}
 }
 

@@ -63,10 +63,13 @@ func (f *floor[T]) advanced(last T, compare func(a, b T) int) {
 }
 
 // exhausted records a scan that reached the end. Nothing visible is left up
-// to end, which was read before the scan began.
-func (f *floor[T]) exhausted(end T) {
+// to where it was, nor up to end, which was read before the scan began.
+func (f *floor[T]) exhausted(end T, compare func(a, b T) int) {
 	if f.ripe {
 		f.promote()
+	}
+	if f.pos != nil && compare(*f.pos, end) > 0 {
+		end = *f.pos
 	}
 	f.soft, f.behind = end, false
 	f.pos = &end

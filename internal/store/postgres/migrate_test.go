@@ -272,3 +272,10 @@ func TestMigrationSQL(t *testing.T) {
 		require.ErrorAs(t, err, &invalid)
 	}
 }
+
+func TestMigrateNeedsPostgreSQL15(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, postgres.CheckServer(150000))
+	require.NoError(t, postgres.CheckServer(180001))
+	require.EqualError(t, postgres.CheckServer(140012), "need PostgreSQL 15 or newer, the server is version 14.12")
+}

@@ -54,7 +54,8 @@ SELECT m.queue, NULL::text, NULL::bigint FROM m`), by)
 // Replay puts the message of the newest letter back, unless that was done
 // already or another message holds its key. Locks: the letter's row, for
 // which it waits, so that one of two replays finds it replayed; then the
-// key's row, which is made again where it was freed. Indexes:
+// key's row, which is made again where it was freed (with an empty digest,
+// which means unknown: no enqueue is a mismatch with it). Indexes:
 // dead_letters_message, keys_pkey.
 //
 // It comes back through messages_due, with its losses, so that what killed

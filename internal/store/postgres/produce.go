@@ -183,7 +183,7 @@ SELECT k.message_id, k.digest, i.id, i.created_at, i.due_at, pg_current_xact_id(
 		return out, "", err
 	}
 	if !id.Valid {
-		return out, "", &message.DuplicateError{Queue: m.Queue, Key: m.IdempotencyKey, ID: holder, Mismatch: digest != m.Digest}
+		return out, "", &message.DuplicateError{Queue: m.Queue, Key: m.IdempotencyKey, ID: holder, Mismatch: digest != "" && digest != m.Digest}
 	}
 	return store.Inserted{ID: id.Int64, CreatedAt: timeOf(created), RetryAfter: timeOf(due)}, xid, nil
 }

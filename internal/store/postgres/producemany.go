@@ -40,7 +40,8 @@ func (s *Store) InsertMany(ctx context.Context, c bun.IConn, ms []store.NewMessa
 		on := bare(c)
 		err = guarded(ctx, on, func() error { return work(on) })
 		if sqlState(err) == "40001" {
-			err = &message.DuplicateError{}
+			i := slices.IndexFunc(ms, func(m store.NewMessage) bool { return m.IdempotencyKey != "" })
+			err = &message.DuplicateError{Queue: ms[i].Queue, Key: ms[i].IdempotencyKey, Index: i}
 		}
 	case c != nil:
 		err = work(bare(c))
@@ -191,7 +192,7 @@ func (s *Store) takeKeys(ctx context.Context, on conn, ms []store.NewMessage, id
 			i := part[n]
 			if holder != ids[i] && (first == nil || i < first.Index) {
 				first = &message.DuplicateError{
-					Queue: ms[i].Queue, Key: ms[i].IdempotencyKey, ID: holder, Index: i, Mismatch: digest != ms[i].Digest,
+					Queue: ms[i].Queue, Key: ms[i].IdempotencyKey, ID: holder, Index: i, Mismatch: digest != "" && digest != ms[i].Digest,
 				}
 			}
 		}

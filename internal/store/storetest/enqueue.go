@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"math"
 	"slices"
 	"testing"
@@ -23,6 +24,8 @@ var enqueueProperties = []property{
 	{"far times are kept", enqueueFar},
 	{"expiry counts from when the message is due", enqueueExpiry},
 	{"a message that nobody stored is not found", enqueueUnknown},
+	{"sessions in different time zones agree", enqueueZones},
+	{"a call whose context has ended changes nothing", enqueueCancelled},
 }
 
 func enqueueKeepsFields(t *testing.T, f *fixture) {
@@ -211,4 +214,63 @@ func enqueueUnknown(t *testing.T, f *fixture) {
 		_, err = f.Store.Letter(t.Context(), id)
 		require.ErrorIs(t, err, message.ErrNotFound)
 	}
+}
+
+// Reopen may give its sessions another time zone.
+func enqueueZones(t *testing.T, f *fixture) {
+	ctx := t.Context()
+	elsewhere := f.Reopen(t)
+	at := time.Now().Add(36 * time.Hour).Truncate(time.Millisecond)
+	for _, m := range []store.NewMessage{{RunAt: at}, {Delay: 36 * time.Hour}, {RunAt: at, ExpiresIn: time.Hour}} {
+		m = filled(m)
+		in, err := elsewhere.Insert(ctx, nil, &m)
+		require.NoError(t, err)
+		require.WithinDuration(t, at, in.RetryAfter, time.Minute)
+		here := f.get(in.ID)
+		there, err := elsewhere.Get(ctx, in.ID)
+		require.NoError(t, err)
+		require.Equal(t, here, there)
+		require.WithinDuration(t, time.Now(), here.CreatedAt, time.Minute)
+		require.WithinDuration(t, in.RetryAfter, here.RetryAfter, 0)
+		require.Equal(t, time.UTC, here.CreatedAt.Location())
+	}
+	now := filled(store.NewMessage{RunAt: time.Now().Add(-time.Second)})
+	in, err := elsewhere.Insert(ctx, nil, &now)
+	require.NoError(t, err)
+	w := register(t, elsewhere)
+	c := w.only("q")
+	require.Equal(t, in.ID, c.ID)
+	require.Empty(t, f.rescue(), "its lease is a lease here too")
+	w.settle(retry(c, time.Hour))
+	require.WithinDuration(t, time.Now().Add(time.Hour), f.get(c.ID).RetryAfter, time.Minute)
+	f.due(c.ID)
+	w.settle(succeed(w.only("q")))
+	f.wantStatus(message.StatusSucceeded, c.ID)
+}
+
+func enqueueCancelled(t *testing.T, f *fixture) {
+	id := f.put(store.NewMessage{})
+	w := f.worker()
+	c := w.only("q")
+	f.put(store.NewMessage{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	m := filled(store.NewMessage{})
+	_, err := f.Store.Insert(ctx, nil, &m)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = f.Store.InsertMany(ctx, nil, copies(3, m))
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = f.Store.Settle(ctx, w.id, []store.Settlement{succeed(c)}, nil)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = w.cursor("q").Claim(ctx, store.ClaimRequest{Number: 99, Limit: 1})
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = f.Store.Get(ctx, id)
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorIs(t, f.Store.Cancel(ctx, id, ann), context.Canceled)
+	_, err = f.Store.Rescue(ctx, 10)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 2, f.total())
+	f.wantStatus(message.StatusProcessing, id)
+	w.settle(succeed(c))
+	require.Len(t, w.take("q", 10), 1)
 }

@@ -145,16 +145,11 @@ func (a *app) bench(ctx context.Context, o benchOptions) (err error) {
 		return err
 	}
 	result, err := b.run(ctx)
+	clean := b.cleanUp(ctx, made)
 	if err != nil {
-		return errors.Join(err, b.cleanUp(ctx, made))
+		return errors.Join(err, clean)
 	}
-	if err := b.cleanUp(ctx, made); err != nil {
-		return errors.Join(a.print(result, result.write), err)
-	}
-	if err := a.print(result, result.write); err != nil {
-		return err
-	}
-	return result.verdict()
+	return errors.Join(a.print(result, result.write), result.verdict(), clean)
 }
 
 // migrate makes the schema where there is none, and tells whether it has.

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,10 +48,10 @@ func (b *bench) round(ctx context.Context, i int) (benchRound, error) {
 	}
 	if wal != nil {
 		after, err := b.db.wal(ctx)
-		if err != nil {
+		if err != nil || after == nil {
 			return benchRound{}, err
 		}
-		each := (*after - *wal) / float64(b.messages)
+		each := math.Round((*after - *wal) / float64(b.messages))
 		r.WAL = &each
 	}
 	r.benchCheck, err = b.check(ctx, rec)
@@ -231,7 +232,8 @@ func (b *bench) note(ids ...int64) {
 	}
 }
 
-func rate(n int, d time.Duration) float64 { return float64(n) / d.Seconds() }
+// rate is a number a second, to one decimal.
+func rate(n int, d time.Duration) float64 { return math.Round(10*float64(n)/d.Seconds()) / 10 }
 
 // benchPayload is a payload of the bench.
 type benchPayload struct {

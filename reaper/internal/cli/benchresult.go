@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"text/tabwriter"
@@ -95,7 +96,7 @@ func (r *benchResult) add(round benchRound) {
 	}
 	if r.several {
 		r.Rounds = append(r.Rounds, round)
-		r.LastOverFirst = round.DrainPer / r.DrainPer
+		r.LastOverFirst = math.Round(1000*round.DrainPer/r.DrainPer) / 1000
 	}
 }
 

@@ -187,32 +187,32 @@ is needed.`,
   reaper migrate sql --engine sqlite --from 1 --to 0`,
 		Args: cobra.NoArgs,
 		RunE: a.does(func(_ context.Context, _ []string) error {
-			m, err := a.offline(engine)
-			if err != nil {
-				return err
-			}
-			if to < 0 {
-				if to, err = newest(m); err != nil {
-					return err
-				}
-			}
-			text, err := m.SQL(from, to)
-			if err != nil {
-				return err
-			}
-			data := struct {
-				Engine string `json:"engine"`
-				From   int    `json:"from"`
-				To     int    `json:"to"`
-				SQL    string `json:"sql"`
-			}{engine, from, to, text}
-			return a.print(data, func(w io.Writer) {
-				_, _ = io.WriteString(w, strings.TrimRight(text, "\n")+"\n")
-			})
+			return a.offline(engine, func(m *client.Migrations) error { return a.migrateSQL(m, engine, from, to) })
 		}),
 	}
 	cmd.Flags().IntVar(&from, "from", 0, "the version to start from")
 	cmd.Flags().IntVar(&to, "to", -1, "the version to end with; -1 is the newest")
 	cmd.Flags().StringVar(&engine, "engine", enginePostgres, "postgres or sqlite")
 	return cmd
+}
+
+func (a *app) migrateSQL(m *client.Migrations, engine string, from, to int) (err error) {
+	if to == -1 {
+		if to, err = newest(m); err != nil {
+			return err
+		}
+	}
+	text, err := m.SQL(from, to)
+	if err != nil {
+		return err
+	}
+	data := struct {
+		Engine string `json:"engine"`
+		From   int    `json:"from"`
+		To     int    `json:"to"`
+		SQL    string `json:"sql"`
+	}{engine, from, to, text}
+	return a.print(data, func(w io.Writer) {
+		_, _ = io.WriteString(w, strings.TrimRight(text, "\n")+"\n")
+	})
 }

@@ -22,8 +22,8 @@ type nowhere struct{}
 func (nowhere) Connect(context.Context) (driver.Conn, error) { return nil, driver.ErrBadConn }
 func (nowhere) Driver() driver.Driver                        { return nil }
 
-// offline returns the migrations of an engine; only their SQL is of use.
-func (a *app) offline(engine string) (*client.Migrations, error) {
+// offline gives f the migrations of an engine, of which only the SQL is of use.
+func (a *app) offline(engine string, f func(*client.Migrations) error) (err error) {
 	var dialect schema.Dialect
 	switch engine {
 	case enginePostgres:
@@ -31,13 +31,15 @@ func (a *app) offline(engine string) (*client.Migrations, error) {
 	case engineSQLite:
 		dialect = sqlitedialect.New()
 	default:
-		return nil, usageError{text: fmt.Sprintf("--engine must be postgres or sqlite, not %q", engine)}
+		return usageError{text: fmt.Sprintf("--engine must be postgres or sqlite, not %q", engine)}
 	}
-	c, err := client.New(bun.NewDB(sql.OpenDB(nowhere{}), dialect), client.Config{Schema: a.schema, Logger: a.logger})
+	db := bun.NewDB(sql.OpenDB(nowhere{}), dialect)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	c, err := client.New(db, client.Config{Schema: a.schema, Logger: a.logger})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return c.Migrations(), nil
+	return f(c.Migrations())
 }
 
 // newest is the newest version of the schema that this program knows: the

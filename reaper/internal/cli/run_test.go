@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +29,7 @@ func (work) Kind() string { return "work" }
 // enqueue stores messages that expire at once.
 func enqueue(t *testing.T, db testdb.DB, n int) []int64 {
 	t.Helper()
-	c, err := client.New(db.DB, client.Config{Schema: db.Schema})
+	c, err := client.New(db.DB, client.Config{Schema: db.Schema, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	require.NoError(t, c.Migrate(t.Context()))
 	ids := make([]int64, n)

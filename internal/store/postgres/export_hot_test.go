@@ -1,0 +1,33 @@
+package postgres
+
+// HotStatement is a statement of the hot path and what its plan must be.
+type HotStatement struct {
+	Name, Text string
+	// Args are literals for EXECUTE.
+	Args string
+	// Index is what must appear in the plan, one of them.
+	Index []string
+}
+
+// HotStatements returns the texts that a store of the schema would run.
+func HotStatements(schema string) []HotStatement {
+	s := prepare(quoteIdent(schema) + ".")
+	prios, floors := `'{-9,-8,-7,-6,-5,-4,-3,-2,-1,0,1,2,3,4,5,6,7,8,9}'`, `'{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}'`
+	claim := `'q', 1, 1, 60000, 20000, '{a,b}', `
+	settle := `1, '{1,2,3}', '{1,1,1}', '{0,0,0}', '{}', `
+	fail := `1, '{1,2,3}', '{1,1,1}', '{2,3,4}', '{0,0,0}', '{0,0,0}', ` +
+		`'{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}'`
+	return []HotStatement{
+		{"ready 1000", s.claim(sourceReady, 1000, true), claim + `0, 0`, []string{"messages_ready"}},
+		{"ready 10", s.claim(sourceReady, 10, true), claim + `0, 0`, []string{"messages_ready"}},
+		{"ready 1", s.claim(sourceReady, 1, true), claim + `0, 0`, []string{"messages_ready"}},
+		{"ready any kind", s.claim(sourceReady, 1000, false), `'q', 1, 1, 60000, 20000, NULL, 0, 0`, []string{"messages_ready"}},
+		{"due 1000", s.claim(sourceDue, 1000, true), claim + `'-infinity', NULL`, []string{"messages_due"}},
+		{"due 10", s.claim(sourceDue, 10, true), claim + `'-infinity', NULL`, []string{"messages_due"}},
+		{"suspect", s.claim(sourceSuspect, 1, true), claim + `'-infinity', NULL`, []string{"messages_suspect"}},
+		{"probe", s.probe(true), `'q', '{a,b}', '-infinity', ` + prios + `, ` + floors, []string{"messages_ready"}},
+		{"succeed by place", expand(succeedText(true, false, false), s.prefix), settle + `'{"(0,1)","(0,2)","(0,3)"}'`, []string{"Tid Scan on messages"}},
+		{"succeed by id", expand(succeedText(false, false, false), s.prefix), settle + `'{}'`, []string{"messages_pkey"}},
+		{"fail", expand(failText, s.prefix), fail, []string{"messages_pkey"}},
+	}
+}
