@@ -38,6 +38,7 @@ func (l *logger) buried(ctx context.Context, m *store.Rescued) {
 		class = "styx.WorkerLost"
 	case message.DecisionTimedOut:
 		class = "styx.TimedOut"
+	default: // expiry is no failure
 	}
 	l.l.ErrorContext(ctx, "message is dead",
 		slog.String("queue", m.Queue), slog.String("kind", m.Kind), slog.Int64("id", m.ID),

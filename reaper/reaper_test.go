@@ -78,7 +78,7 @@ func TestRunOnceTellsWhatItDid(t *testing.T) {
 		require.Equal(t, letter.ErrorClass, dead[i]["error_class"])
 		summary := log.lines(t, "reaped")
 		require.Len(t, summary, 1)
-		require.Equal(t, 4.0, summary[0]["worker_lost"])
+		require.EqualValues(t, 4, summary[0]["worker_lost"])
 		require.NotContains(t, summary[0], "keys_deleted")
 
 		text, err := json.Marshal(report)

@@ -340,8 +340,8 @@ func TestConfigIsChecked(t *testing.T) {
 		Batch: -1, Timeout: -time.Second,
 	}.withDefaults(), time.Now)
 	var fields []string
-	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() { //nolint:errorlint // the joined ones
-		if list, ok := e.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the joined ones
+	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
+		if list, ok := e.(interface{ Unwrap() []error }); ok {
 			for _, e := range list.Unwrap() {
 				var invalid *message.ValidationError
 				require.ErrorAs(t, e, &invalid)

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/styxmq/styx/client/message"
@@ -34,7 +35,11 @@ func (r *run) start(t *task) {
 // execute runs one attempt to its end.
 func (r *run) execute(t *task) {
 	defer r.returned(t)
-	err := r.invoke(t)
+	r.conclude(t, r.invoke(t))
+}
+
+// conclude settles a task whose handler has come to its end.
+func (r *run) conclude(t *task, err error) {
 	if t.txUsed.Load() {
 		done, lookErr := r.committed(t)
 		switch {
@@ -78,7 +83,7 @@ func (r *run) committed(t *task) (bool, error) {
 }
 
 // invoke calls the handler through the middleware. A panic becomes an error
-// here, and so does Goexit in returned.
+// here; after a Goexit nobody would see one.
 func (r *run) invoke(t *task) (err error) {
 	ended := false
 	defer func() {
@@ -90,10 +95,7 @@ func (r *run) invoke(t *task) (err error) {
 			return
 		}
 		// Goexit: the deferred calls run and nobody gets err.
-		if t.state.CompareAndSwap(stateRunning, stateReturned) {
-			t.stopTimer()
-			r.settler.put(t, r.decide(t, panicked(nil)))
-		}
+		r.conclude(t, panicked(nil))
 	}()
 	t.m.Status = message.StatusProcessing
 	if len(r.cfg.Middleware) == 0 {
@@ -149,8 +151,18 @@ func (e *abandonedError) Error() string {
 func (e *abandonedError) Unwrap() error      { return e.cause }
 func (e *abandonedError) ErrorClass() string { return "worker.Abandoned" }
 
-// decide turns what a handler returned into a settlement.
-func (r *run) decide(t *task, err error) store.Settlement {
+// decide turns what a handler returned into a settlement. When a method of
+// the error panics, that panic is the failure.
+func (r *run) decide(t *task, err error) (s store.Settlement) {
+	defer func() {
+		if v := recover(); v != nil {
+			s = r.outcome(t, panicked(fmt.Sprintf("a method of the handler's error panicked: %v", v)))
+		}
+	}()
+	return r.outcome(t, err)
+}
+
+func (r *run) outcome(t *task, err error) store.Settlement {
 	s := store.Settlement{
 		ID: t.m.ID, Token: t.m.LeaseToken, Place: t.m.Place, Keyed: t.m.IdempotencyKey != "",
 		Verb: store.Succeed, Elapsed: time.Since(t.started),

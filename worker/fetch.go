@@ -103,8 +103,9 @@ func (r *run) fetch(ctx context.Context, q *queue, inc *incarnation) {
 	}
 }
 
-// claim makes one claim and starts its messages. It runs to its end although
-// ctx has ended, since what it claims must be accounted for.
+// claim makes one claim and starts its messages. It has half of the grace to
+// come to its end when ctx has ended, since what it claims must be accounted
+// for.
 func (f *fetcher) claim(ctx context.Context, limit int) (store.Batch, error) {
 	select {
 	case <-f.q.awake:
@@ -114,7 +115,9 @@ func (f *fetcher) claim(ctx context.Context, limit int) (store.Batch, error) {
 	suspect := suspects.CompareAndSwap(false, true)
 	number := f.inc.ledger.begin()
 	claimCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	atEnd := context.AfterFunc(ctx, func() { time.AfterFunc(f.r.cfg.Grace/2, cancel) })
 	batch, err := f.cursor.Claim(claimCtx, store.ClaimRequest{Number: number, Limit: limit, Suspect: suspect})
+	atEnd()
 	cancel()
 	if err != nil {
 		f.inc.ledger.failed(number)

@@ -82,6 +82,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.mu.Unlock()
 
 	if err := w.checkSchema(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 	r := &run{Worker: w, log: logger{w.cfg.Logger}, beatNow: make(chan struct{}, 1), strays: map[*task]struct{}{}}
@@ -89,6 +92,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer close(r.quit)
 	total := 0
 	for _, q := range w.cfg.Queues {
+		if len(w.handlers) == 0 && w.queueHandlers[q.Name] == nil {
+			continue // no message there would find a handler
+		}
 		r.queues = append(r.queues, r.newQueue(q))
 		total += q.Concurrency
 	}
@@ -151,17 +157,16 @@ func (r *run) serve(ctx context.Context, stopSettling context.CancelFunc) error 
 	}()
 	for first := true; ; first = false {
 		inc, pulse, err := r.register(ctx, first)
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil: // handlers of dead incarnations may still run
+			return r.drain(newIncarnation(0), new(sync.WaitGroup), stopSettling)
+		case err != nil:
 			stopSettling()
 			r.settler.finish()
-			if ctx.Err() != nil {
-				return nil
-			}
 			return err
 		}
-		done := r.live(ctx, inc, pulse, stopSettling)
-		if ctx.Err() != nil {
-			return done
+		if drained, err := r.live(ctx, inc, pulse, stopSettling); drained {
+			return err
 		}
 	}
 }
@@ -218,24 +223,26 @@ func (r *run) registerOnce(ctx context.Context, info store.WorkerInfo) (register
 
 // live runs an incarnation until it is dead or ctx ends; then, in the latter
 // case, it drains.
-func (r *run) live(ctx context.Context, inc *incarnation, pulse store.Pulse, stopSettling context.CancelFunc) error {
+func (r *run) live(ctx context.Context, inc *incarnation, pulse store.Pulse, stopSettling context.CancelFunc) (drained bool, err error) {
 	var beats, fetchers sync.WaitGroup
 	beatCtx, stopBeating := context.WithCancel(context.WithoutCancel(ctx))
 	beats.Go(func() { r.beat(beatCtx, inc, pulse) })
 	for _, q := range r.queues {
 		fetchers.Go(func() { r.fetch(ctx, q, inc) })
 	}
-	var result error
 	select {
 	case <-inc.ended:
-		fetchers.Wait()
 	case <-ctx.Done():
-		result = r.drain(inc, &fetchers, stopSettling)
+	}
+	if drained = ctx.Err() != nil; drained {
+		err = r.drain(inc, &fetchers, stopSettling)
+	} else {
+		fetchers.Wait()
 	}
 	stopBeating()
 	beats.Wait()
-	if ctx.Err() != nil {
-		if result == nil && !inc.dead() {
+	if drained {
+		if !inc.dead() {
 			// Whatever a lost reply left behind.
 			_ = r.beatOnce(context.WithoutCancel(ctx), inc, pulse, r.cfg.Lease/3)
 		}
@@ -244,7 +251,7 @@ func (r *run) live(ctx context.Context, inc *incarnation, pulse store.Pulse, sto
 		cancel()
 	}
 	_ = pulse.Close()
-	return result
+	return drained, err
 }
 
 // drain lets handlers finish until the grace ends.

@@ -90,8 +90,10 @@ func TestReplay(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, message.StatusPending, m.Status)
 	require.Equal(t, []any{int64(9), 0, 1, 5, 2, 1, 0, 7, "body", "acme", "k", "", time.Duration(-1)},
-		[]any{m.LeaseToken, m.RetryCount, m.Attempt, m.MaxRetries, m.Priority, m.WorkerLosses, m.Snoozes, m.ReplayCount, m.Payload,
-			m.Tenant, m.IdempotencyKey, m.LastError, m.Timeout})
+		[]any{
+			m.LeaseToken, m.RetryCount, m.Attempt, m.MaxRetries, m.Priority, m.WorkerLosses, m.Snoozes, m.ReplayCount, m.Payload,
+			m.Tenant, m.IdempotencyKey, m.LastError, m.Timeout,
+		})
 	require.Equal(t, map[string]string{"a": "b"}, m.Headers)
 	require.Zero(t, m.ExpiresAt, "an expiry that has passed would end it again")
 	require.Zero(t, m.WorkerID)

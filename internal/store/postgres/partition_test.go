@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -161,15 +162,21 @@ func (f fixture) dropLast(t *testing.T) {
 }
 
 // insertBriskly archives a message and fails if it has to wait.
-func (f fixture) insertBriskly(t *testing.T) {
-	t.Helper()
-	tx := f.begin(t, sql.LevelReadCommitted)
-	_, err := tx.ExecContext(t.Context(), `SET LOCAL statement_timeout = '2s'`)
-	require.NoError(t, err)
-	_, err = tx.ExecContext(t.Context(), f.text(`INSERT INTO {{s}}archive (id, lease_token, worker_id, created_at, finished_at, retry_count, max_retries,
+func (f fixture) insertBriskly(ctx context.Context) error {
+	tx, err := f.db.DB.DB.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, `SET LOCAL statement_timeout = '2s'`); err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, f.text(`INSERT INTO {{s}}archive (id, lease_token, worker_id, created_at, finished_at, retry_count, max_retries,
 		priority, losses, snoozes, replay_count, queue, kind) VALUES (nextval('{{s}}message_id'), 1, 1, now(), clock_timestamp(), 0, 5, 0, 0, 0, 0, 'q', 'k')`))
-	require.NoError(t, err)
-	require.NoError(t, tx.Commit())
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
 }
 
 func TestLongReaderDelaysNobody(t *testing.T) {
@@ -184,18 +191,21 @@ func TestLongReaderDelaysNobody(t *testing.T) {
 	}
 	require.Equal(t, 1, count())
 
-	f.insertBriskly(t)
+	require.NoError(t, f.insertBriskly(t.Context()))
 	require.NoError(t, f.Prepare(t.Context()))
-	f.insertBriskly(t)
-	stop, stopped := make(chan struct{}), make(chan struct{})
+	require.NoError(t, f.insertBriskly(t.Context()))
+	stop, stopped := make(chan struct{}), make(chan error, 1)
 	go func() { // settles go on all the while
-		defer close(stopped)
 		for {
 			select {
 			case <-stop:
+				stopped <- nil
 				return
 			default:
-				f.insertBriskly(t)
+				if err := f.insertBriskly(t.Context()); err != nil {
+					stopped <- err
+					return
+				}
 			}
 		}
 	}()
@@ -207,7 +217,7 @@ func TestLongReaderDelaysNobody(t *testing.T) {
 	}
 	require.Equal(t, 1, count(), "the reader sees what it saw")
 	close(stop)
-	<-stopped
+	require.NoError(t, <-stopped)
 
 	require.NoError(t, reader.Rollback())
 	require.Eventually(t, func() bool {
@@ -243,7 +253,7 @@ func TestRetainFinishesPendingDetach(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, more)
 	require.Zero(t, done.Partitions)
-	f.insertBriskly(t)
+	require.NoError(t, f.insertBriskly(t.Context()))
 	require.NoError(t, f.Prepare(t.Context()), "a pending detach is not in the way of new partitions")
 	require.NoError(t, reader.QueryRowContext(t.Context(), f.text(`SELECT count(*) FROM {{s}}archive`)).Scan(&n))
 	require.Equal(t, 2, n)

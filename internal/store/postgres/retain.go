@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -17,55 +18,53 @@ const defaultBatch = 1000
 // of the archive, which goes as a whole when its day is over for longer than
 // the retention (yesterday's never does), and up to r.Batch letters, keys and
 // attempts. What is locked or in use is left for the next call, and does not
-// count as more.
+// count as more. An error at one kind does not keep the others from their
+// step.
 func (s *Store) Retain(ctx context.Context, r store.Retention) (done store.Retained, more bool, err error) {
 	if r.Batch <= 0 {
 		r.Batch = defaultBatch
 	}
-	if r.Archive > 0 {
-		if done.Partitions, more, err = s.retire(ctx, r.Archive); err != nil {
-			return done, more, fmt.Errorf("retire archive partitions: %w", mapError(err))
-		}
-		n, full, err := s.forgetAttempts(ctx, r)
+	var errs []error
+	step := func(what string, f func() (n int, more bool, err error)) (n int) {
+		n, again, err := f()
 		if err != nil {
-			return done, more, fmt.Errorf("delete old attempts: %w", mapError(err))
+			errs = append(errs, fmt.Errorf("%s: %w", what, mapError(err)))
 		}
-		done.Attempts, more = n, more || full
+		more = more || again && err == nil
+		return n
+	}
+	if r.Archive > 0 {
+		done.Partitions = step("retire archive partitions", func() (int, bool, error) { return s.retire(ctx, r.Archive) })
+		done.Attempts = step("delete old attempts", func() (int, bool, error) { return s.forgetAttempts(ctx, r) })
 	}
 	if r.Resolved > 0 {
-		n, err := s.retainLetters(ctx, "d.resolved_at", r.Resolved, r.Batch, true)
-		if err != nil {
-			return done, more, fmt.Errorf("delete resolved letters: %w", mapError(err))
-		}
-		done.Letters, more = n, more || n == r.Batch
+		done.Letters += step("delete resolved letters", func() (int, bool, error) { return s.retainLetters(ctx, r.Resolved, r.Batch, true) })
 	}
 	if r.Dead > 0 {
-		n, err := s.retainLetters(ctx, "d.dead_at", r.Dead, r.Batch, false)
-		if err != nil {
-			return done, more, fmt.Errorf("delete dead letters: %w", mapError(err))
-		}
-		done.Letters, more = done.Letters+n, more || n == r.Batch
+		done.Letters += step("delete dead letters", func() (int, bool, error) { return s.retainLetters(ctx, r.Dead, r.Batch, false) })
 	}
-	// Index: keys_expiry; locked rows are being used again.
-	keys, err := s.ids(ctx, s.sql, `DELETE FROM {{s}}keys k USING (
+	done.Keys = step("delete expired keys", func() (int, bool, error) { return s.forgetKeys(ctx, r.Batch) })
+	return done, more, errors.Join(errs...)
+}
+
+// forgetKeys deletes keys whose window is over. Index: keys_expiry. A locked
+// row is being used again.
+func (s *Store) forgetKeys(ctx context.Context, batch int) (int, bool, error) {
+	gone, err := s.ids(ctx, s.sql, `DELETE FROM {{s}}keys k USING (
 		SELECT o.queue, o.key FROM {{s}}keys o WHERE o.expires_at <= now() AND o.expires_at < 'infinity'
 		 ORDER BY o.expires_at LIMIT $1 FOR UPDATE SKIP LOCKED) o
-	 WHERE k.queue = o.queue AND k.key = o.key RETURNING k.message_id`, r.Batch)
-	if err != nil {
-		return done, more, fmt.Errorf("delete expired keys: %w", mapError(err))
-	}
-	done.Keys = len(keys)
-	return done, more || len(keys) == r.Batch, nil
+	 WHERE k.queue = o.queue AND k.key = o.key RETURNING k.message_id`, batch)
+	return len(gone), len(gone) == batch, err
 }
 
 // retainLetters deletes a batch of old letters; that letters went which still waited
 // is written to the audit log.
-func (s *Store) retainLetters(ctx context.Context, column string, keep time.Duration, batch int, resolved bool) (n int, err error) {
-	var c conditions
-	c.terms = append(c.terms, "d.resolved_at IS NULL")
+func (s *Store) retainLetters(ctx context.Context, keep time.Duration, batch int, resolved bool) (n int, more bool, err error) {
+	column, state := "d.dead_at", "d.resolved_at IS NULL"
 	if resolved {
-		c.terms[0] = "d.resolved_at IS NOT NULL"
+		column, state = "d.resolved_at", "d.resolved_at IS NOT NULL"
 	}
+	c := conditions{terms: []string{state}}
 	c.olderThan(column, keep)
 	err = s.calm(ctx, func(tx *sql.Tx) (err error) {
 		if n, err = s.deleteLetters(ctx, tx, &c, column, batch); err != nil || n == 0 || resolved {
@@ -73,7 +72,10 @@ func (s *Store) retainLetters(ctx context.Context, column string, keep time.Dura
 		}
 		return s.audit(ctx, tx, "purge", n, 0, "", store.Actor{Name: "retention", Reason: "older than " + keep.String()})
 	})
-	return n, err
+	if err != nil {
+		return 0, false, err
+	}
+	return n, n == batch, nil
 }
 
 // forgetAttempts deletes old attempts of messages that are nowhere any more.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,25 +203,29 @@ func claimWhileEnqueueing(t *testing.T, f *fixture) {
 		workers[i] = register(t, f.Store)
 	}
 	taken := make([][]int64, claimers)
+	claimErrs := make([]error, claimers)
+	var found atomic.Int64
 	for i, w := range workers {
 		claiming.Go(func() {
 			c := w.cursor("q")
-			for last := false; ; {
+			var until time.Time
+			for found.Load() < producers*each && (until.IsZero() || time.Now().Before(until)) {
 				w.number++
 				b, err := c.Claim(t.Context(), store.ClaimRequest{Number: w.number, Limit: 20})
 				if err != nil {
-					return // the count below tells
+					claimErrs[i] = err
+					return
 				}
+				found.Add(int64(len(b.Messages)))
 				taken[i] = append(taken[i], claimedIDs(b.Messages)...)
 				if b.Again || len(b.Messages) > 0 {
 					continue
 				}
-				if last {
-					return
-				}
 				select {
 				case <-done:
-					last = true
+					if until.IsZero() {
+						until = time.Now().Add(patience)
+					}
 				default:
 				}
 				c.Wake()
@@ -228,10 +233,11 @@ func claimWhileEnqueueing(t *testing.T, f *fixture) {
 		})
 	}
 	claiming.Wait()
-	for _, err := range errs {
+	for _, err := range append(errs, claimErrs...) {
 		require.NoError(t, err)
 	}
 	all := slices.Concat(taken...)
+	require.Empty(t, f.listIDs(store.ListQuery{Status: message.StatusPending, Limit: 100}), "passed over")
 	require.Len(t, all, producers*each)
 	require.Len(t, slices.Compact(sorted(all)), producers*each)
 }

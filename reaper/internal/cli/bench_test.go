@@ -2,11 +2,13 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/uptrace/bun"
@@ -213,4 +215,28 @@ func rowCounts(t *testing.T, db testdb.DB) map[string]int {
 		counts[table] = n
 	}
 	return counts
+}
+
+func TestBenchInterruptedCleansUp(t *testing.T) {
+	t.Parallel()
+	testdb.Each(t, func(t *testing.T, db testdb.DB) {
+		c := benchClient(t, db)
+		require.NoError(t, c.Migrate(t.Context()))
+		before := rowCounts(t, db)
+		ctx, interrupt := context.WithCancel(t.Context())
+		defer interrupt()
+		var stdout, stderr bytes.Buffer
+		ended := make(chan int, 1)
+		go func() {
+			ended <- cli.Run(ctx, append(benchArgs(db), "--messages", "1000000"), strings.NewReader(""), &stdout, &stderr)
+		}()
+		require.Eventually(t, func() bool {
+			stats, err := c.Stats(ctx)
+			return err == nil && len(stats) > 0
+		}, time.Minute, 10*time.Millisecond)
+		interrupt()
+		require.NotZero(t, <-ended)
+		require.Empty(t, stdout.String())
+		require.Equal(t, before, rowCounts(t, db), stderr.String())
+	})
 }

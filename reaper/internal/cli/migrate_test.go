@@ -62,7 +62,7 @@ func TestMigrateSQLNeedsNoDatabase(t *testing.T) {
 		up := ok(t, "migrate", "sql", "--engine", engine)
 		require.Contains(t, up, "CREATE TABLE")
 		data := object(t, ok(t, "migrate", "sql", "--engine", engine, "-o", "json"))
-		require.Equal(t, 0.0, data["from"])
+		require.EqualValues(t, 0, data["from"])
 		require.Positive(t, data["to"])
 		require.Equal(t, engine, data["engine"])
 		require.Contains(t, ok(t, "migrate", "sql", "--engine", engine, "--from", "1", "--to", "0"), "DROP TABLE")

@@ -46,7 +46,7 @@ func TestUsageErrors(t *testing.T) {
 			require.Equal(t, 2, r.code)
 			failure := object(t, r.stderr)
 			require.Equal(t, "usage", failure["code"])
-			require.Equal(t, 2.0, failure["exit_code"])
+			require.EqualValues(t, 2, failure["exit_code"])
 			require.NotContains(t, r.stderr, "sekret")
 		})
 	}

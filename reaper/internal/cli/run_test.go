@@ -61,8 +61,8 @@ func TestSweepPrintsWhatItDid(t *testing.T) {
 		r := call(t, append(flagsOf(db), "sweep", "-o", "json")...)
 		require.Zero(t, r.code, r.stderr)
 		report := object(t, r.stdout)
-		require.Equal(t, 2.0, report["expired"])
-		require.Equal(t, 2.0, report["dead"])
+		require.EqualValues(t, 2, report["expired"])
+		require.EqualValues(t, 2, report["dead"])
 		require.Len(t, report["moved"], 2)
 		require.Contains(t, r.stderr, `"decision":"expired"`)
 

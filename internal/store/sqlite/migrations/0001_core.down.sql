@@ -1,0 +1,9 @@
+DROP VIEW styx_all_messages;
+DROP TABLE styx_audit_log;
+DROP TABLE styx_keys;
+DROP TABLE styx_workers;
+DROP TABLE styx_attempts;
+DROP TABLE styx_dead_letters;
+DROP TABLE styx_archive;
+DROP TABLE styx_messages;
+DROP TABLE styx_contents;
