@@ -77,7 +77,7 @@ func TestClassifierOrder(t *testing.T) {
 		errs := map[string]error{
 			"kind": statusError(1), "worker": statusError(2), "default": io.ErrUnexpectedEOF, "nobody": errBroken,
 			"nonsense": statusError(3), "panic of the kind": statusError(4), "panic of both": statusError(503),
-			"outcome": worker.RetryAfter(0, statusError(1)), "panic of the handler": nil,
+			"outcome": worker.RetryAfter(time.Hour, statusError(1)), "panic of the handler": nil,
 		}
 		wants := map[string]message.FailureKind{
 			"kind": message.FailurePermanent, "worker": message.FailurePermanent, "default": message.FailureTransient,

@@ -37,7 +37,6 @@ func (l logger) failed(t *task, s *store.Settlement) {
 		slog.Duration("elapsed", s.Elapsed))...)
 }
 
-
 func (l logger) lost(t *task) {
 	l.l.WarnContext(t.Context, "lease lost: the outcome of this attempt does not count",
 		append(identity(t), slog.Int64("lease_token", t.m.LeaseToken))...)

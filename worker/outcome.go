@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/styxmq/styx/internal/failure"
 )
 
 // The causes with which a handler's context ends; message.ErrLeaseLost is
@@ -53,6 +55,18 @@ func (e *outcomeError) Error() string {
 
 func (e *outcomeError) Unwrap() error    { return e.err }
 func (e *outcomeError) outcome() verdict { return e.verdict }
+
+// ErrorClass is that of the error inside: an outcome says what to do with a
+// failure, not which one it is.
+func (e *outcomeError) ErrorClass() string {
+	switch {
+	case e.err != nil:
+		return failure.Class(e.err)
+	case e.verb == snooze:
+		return "worker.Snooze"
+	}
+	return "worker.RetryAfter"
+}
 
 // Permanent marks an error that no retry can mend: the message is dead at
 // once. Permanent(nil) is nil.

@@ -110,6 +110,7 @@ func TestOutcomes(t *testing.T) {
 				if test.want.charged == 1 {
 					failures++
 					require.Equal(t, test.err.Error(), as[0].ErrorMessage)
+					require.NotContains(t, as[0].ErrorClass, "outcome", "the class is that of the error inside")
 					require.Equal(t, 1, as[0].Number)
 				}
 				if test.want.status == message.StatusPending {

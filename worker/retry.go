@@ -69,7 +69,10 @@ func (e Exponential) Delay(f Failure) time.Duration {
 	}
 	d = min(d, float64(limit))
 	d *= 1 + jitter*(2*rand.Float64()-1) //nolint:gosec // jitter needs no secrecy
-	return max(1, time.Duration(min(d, float64(limit))))
+	if d >= float64(limit) {             // which may round up beyond what a Duration holds
+		return limit
+	}
+	return max(1, time.Duration(d))
 }
 
 // Delays is an explicit list: the first delay follows the first failure, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -309,3 +310,14 @@ func (r *rig) reaping() (stop func() []store.Rescued) {
 func in(queue string) *client.EnqueueOptions { return &client.EnqueueOptions{Queue: queue} }
 
 func correlated(id string) *client.EnqueueOptions { return &client.EnqueueOptions{CorrelationID: id} }
+
+func literal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// overdue lets the deadline of a held message pass.
+func (r *rig) overdue(id int64) {
+	r.t.Helper()
+	r.exec("UPDATE {{s}}messages SET deadline = {{long ago}} WHERE id = ? AND status = 1", id)
+	if r.engine.Hints {
+		r.exec("UPDATE {{s}}claims SET deadline = {{long ago}}")
+	}
+}

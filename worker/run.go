@@ -50,8 +50,8 @@ type run struct {
 	base      context.Context // values for every handler's context, never ends
 	tasks     chan *task      // to goroutines that wait for one
 	quit      chan struct{}   // ends them
-	running   sync.WaitGroup // handler goroutines
-	busy      atomic.Int64   // messages that are claimed and not settled
+	running   sync.WaitGroup  // handler goroutines
+	busy      atomic.Int64    // messages that are claimed and not settled
 	strayMu   sync.Mutex
 	strays    map[*task]struct{} // whose outcome does not count any more
 	listening atomic.Bool

@@ -37,10 +37,12 @@ const failText = `WITH told AS MATERIALIZED (
 	       retry_count = CASE WHEN h.charged THEN h.number ELSE m.retry_count END,
 	       last_error = CASE WHEN h.charged THEN h.text ELSE m.last_error END,
 	       snoozes = CASE WHEN h.snoozed THEN least(m.snoozes, 32766) + 1 ELSE m.snoozes END
-	  FROM held h WHERE m.id = h.id AND NOT h.dies
+	  FROM held h
+	 WHERE m.id = h.id AND NOT h.dies AND m.id = ANY(ARRAY(SELECT id FROM held WHERE NOT dies))
 	RETURNING m.id, m.due_at
 ), gone AS (
-	DELETE FROM {{s}}messages m USING held h WHERE m.id = h.id AND h.dies
+	DELETE FROM {{s}}messages m USING held h
+	 WHERE m.id = h.id AND h.dies AND m.id = ANY(ARRAY(SELECT id FROM held WHERE dies))
 	RETURNING m.id, m.lease_token, m.worker_id, m.created_at, m.expires_at, m.timeout_ms, m.max_retries, m.priority,
 	          m.losses, m.snoozes, m.replay_count, m.queue, m.lane, m.kind, m.payload, m.headers, m.tenant,
 	          m.correlation_id, m.idempotency_key

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -205,9 +204,4 @@ func timeOf(t sql.NullTime) time.Time {
 		return time.Time{}
 	}
 	return t.Time.UTC()
-}
-
-func isDuplicate(err error) bool {
-	var d *message.DuplicateError
-	return errors.As(err, &d)
 }

@@ -16,44 +16,74 @@ import (
 // recorded is answered from the archive and the attempts.
 func (s *Store) Settle(ctx context.Context, workerID int64, batch []store.Settlement, done []int64) ([]error, error) {
 	results := make([]error, len(batch))
+	rest := make([]int, len(batch))
+	for i := range rest {
+		rest[i] = i
+	}
+	for first := true; len(rest) > 0 || first && len(done) > 0; first = false {
+		var now []int
+		now, rest = oncePerID(batch, rest)
+		settled := make(map[int64]struct{}, len(now))
+		if !first {
+			done = nil
+		}
+		if err := s.settleOnce(ctx, workerID, batch, now, done, settled); err != nil {
+			return nil, mapError(err)
+		}
+		for _, i := range missing(batch, now, settled) {
+			results[i] = message.ErrLeaseLost
+		}
+	}
+	return results, nil
+}
+
+// oncePerID takes the first settlement of each message; a second one, of
+// another token or told twice, is for the next round.
+func oncePerID(batch []store.Settlement, of []int) (now, rest []int) {
+	seen := make(map[int64]struct{}, len(of))
+	now = make([]int, 0, len(of))
+	for _, i := range of {
+		if _, ok := seen[batch[i].ID]; ok {
+			rest = append(rest, i)
+			continue
+		}
+		seen[batch[i].ID] = struct{}{}
+		now = append(now, i)
+	}
+	return now, rest
+}
+
+// settleOnce records settlements of different messages.
+func (s *Store) settleOnce(ctx context.Context, workerID int64, batch []store.Settlement, of []int, done []int64, settled map[int64]struct{}) error {
+	slices.SortFunc(of, func(a, b int) int { return compareID(batch[a].ID, batch[b].ID) })
 	var good, bad []int
-	for i := range batch {
+	for _, i := range of {
 		if batch[i].Verb == store.Succeed {
 			good = append(good, i)
 		} else {
 			bad = append(bad, i)
 		}
 	}
-	byID := func(a, b int) int { return compareID(batch[a].ID, batch[b].ID) }
-	slices.SortFunc(good, byID)
-	slices.SortFunc(bad, byID)
-	settled := make(map[int64]struct{}, len(batch))
 	if len(good) > 0 || len(done) > 0 {
 		if err := s.succeed(ctx, s.sql, workerID, batch, good, done, true, settled); err != nil {
-			return nil, mapError(err)
+			return err
 		}
 		if left := missing(batch, good, settled); len(left) > 0 {
 			if err := s.succeed(ctx, s.sql, workerID, batch, left, nil, false, settled); err != nil {
-				return nil, mapError(err)
+				return err
 			}
 		}
 	}
 	if len(bad) > 0 {
 		if err := s.fail(ctx, s.sql, workerID, batch, bad, settled); err != nil {
-			return nil, mapError(err)
+			return err
 		}
 	}
-	left := missing(batch, append(good, bad...), settled)
+	left := missing(batch, of, settled)
 	if len(left) == 0 {
-		return results, nil
+		return nil
 	}
-	if err := s.already(ctx, s.sql, batch, left, settled); err != nil {
-		return nil, mapError(err)
-	}
-	for _, i := range missing(batch, left, settled) {
-		results[i] = message.ErrLeaseLost
-	}
-	return results, nil
+	return s.already(ctx, s.sql, batch, left, settled)
 }
 
 // SettleTx records one outcome on the caller's connection.

@@ -128,7 +128,8 @@ func (src source) order() string {
 // probe looks at what a queue holds without taking anything. Locks: none.
 // Indexes: messages_due, messages_suspect and messages_ready, each entry by a
 // descent to its floor; no subquery can be flattened into a join, because of
-// its LIMIT. Parameters: $1 queue, $2 kinds, $3 floor of the due ones,
+// its LIMIT. Suspects are looked at from the beginning: they are few, and wait
+// for their turn while newer ones pass. Parameters: $1 queue, $2 kinds, $3 floor of the due ones,
 // $4 priorities, $5 their floors.
 func (s statements) probe(kinds bool) string {
 	return s.get(fmt.Sprintf("probe %t", kinds), func() string {
@@ -136,13 +137,13 @@ func (s statements) probe(kinds bool) string {
 		if kinds {
 			kind = "AND kind = ANY($2::text[])"
 		}
-		next := func(losses string) string {
+		next := func(losses, from string) string {
 			return `(SELECT (extract(epoch FROM due_at - clock_timestamp()) * 1000000)::bigint FROM {{s}}messages
-	  WHERE queue = $1 AND lane = '' AND losses ` + losses + ` AND due_at >= $3::timestamptz AND status = 0 ` + kind + `
+	  WHERE queue = $1 AND lane = '' AND losses ` + losses + ` AND due_at >= ` + from + ` AND status = 0 ` + kind + `
 	  ORDER BY due_at LIMIT 1)`
 		}
-		return `SELECT ` + next("= 0") + `,
-	` + next("> 0") + `,
+		return `SELECT ` + next("= 0", "$3::timestamptz") + `,
+	` + next("> 0", "'-infinity'::timestamptz") + `,
 	(SELECT coalesce(string_agg(f.p::text, ',' ORDER BY f.p), '') FROM unnest($4::smallint[], $5::bigint[]) AS f (p, floor)
 	  WHERE (SELECT m.id FROM {{s}}messages m
 	          WHERE m.queue = $1 AND m.lane = '' AND m.due_at IS NULL

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/styxmq/styx/internal/store"
+	"github.com/styxmq/styx/internal/store/sqlite"
 )
 
 var c0 time.Duration
@@ -85,6 +86,7 @@ func BenchmarkEnqueueTogether(b *testing.B) {
 		require.Zero(b, failed.Load())
 		n += callers * each
 	}
+	b.ReportMetric(float64(sqlite.Grouped)/float64(sqlite.Groups), "per-group")
 	perSecond(b, n)
 }
 

@@ -45,9 +45,8 @@ func (c *cache) get(query string) (stmt *sql.Stmt, wanted bool) {
 	return nil, false
 }
 
-// keep prepares statements on the pool. It must not be called by anyone who
-// holds a connection, which may be the only one. One that fails is left for
-// another time.
+// keep prepares statements on the pool, where it may have to wait for a
+// connection. One that fails is left for another time.
 func (c *cache) keep(ctx context.Context, db *sql.DB, queries []string) {
 	if len(queries) == 0 {
 		return

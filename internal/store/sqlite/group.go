@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -28,6 +29,8 @@ const (
 	enqueueWritten
 	enqueueWithdrawn
 )
+
+var Groups, Grouped int
 
 type enqueue struct {
 	row   newRow
@@ -67,15 +70,9 @@ func (g *group) write(ctx context.Context, s *Store) {
 			// Only now, with the lock, so that those come along who
 			// arrived while it was waited for.
 			taken = g.take()
-			for _, e := range taken {
-				if e.out, e.err = insertOne(w, &e.row); e.err == nil {
-					continue
-				}
-				if _, refused := errors.AsType[*message.DuplicateError](e.err); !refused {
-					return e.err
-				}
-			}
-			return nil
+			Groups++
+			Grouped += len(taken)
+			return insertGroup(ctx, w, taken)
 		})
 		if err != nil && len(taken) == 0 {
 			taken = g.take()
@@ -93,6 +90,7 @@ func (g *group) write(ctx context.Context, s *Store) {
 		for queue := range queues {
 			s.common.bell.ring(queue)
 		}
+		runtime.Gosched() // those who were answered come again with the next group
 		g.mu.Lock()
 		if len(g.waiting) == 0 {
 			g.writing = false
@@ -101,6 +99,32 @@ func (g *group) write(ctx context.Context, s *Store) {
 		}
 		g.mu.Unlock()
 	}
+}
+
+// insertGroup answers those whose key is held, and stores the others.
+func insertGroup(ctx context.Context, w *work, taken []*enqueue) error {
+	var plain []*enqueue
+	var rows []newRow
+	for _, e := range taken {
+		if e.row.IdempotencyKey == "" {
+			plain, rows = append(plain, e), append(rows, e.row)
+			continue
+		}
+		out, err := insertAll(ctx, w, []newRow{e.row})
+		if _, refused := errors.AsType[*message.DuplicateError](err); refused {
+			e.err = err
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		e.out = out[0]
+	}
+	out, err := insertAll(ctx, w, rows)
+	for i := range out {
+		plain[i].out = out[i]
+	}
+	return err
 }
 
 // take removes those who still wait, up to groupSize.

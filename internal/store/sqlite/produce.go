@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/bits"
 	"strings"
 	"time"
 
@@ -15,9 +16,10 @@ import (
 	"github.com/styxmq/styx/internal/store"
 )
 
-// Rows of a bulk insert go in statements of so many: more hardly pay, and
-// their parameters stay far below SQLite's limit.
-const chunkRows = 100
+// A statement inserts up to so many rows: more hardly pay, and the parameters
+// stay far below SQLite's limit. It is always a power of two, so that there
+// are few different ones to keep prepared.
+const chunkRows = 128
 
 // The inserts of one row; bulk inserts repeat the values. Ids are given in
 // order by AUTOINCREMENT, so those of one statement follow each other.
@@ -92,7 +94,7 @@ func (r *newRow) inserted(id, now int64) store.Inserted {
 // for others to be written with; when ctx ends in the meantime, its error is
 // returned, and whether the message was stored is unknown if the writing had
 // begun.
-func (s *Store) Insert(ctx context.Context, c bun.IConn, m *store.NewMessage) (out store.Inserted, err error) {
+func (s *Store) Insert(ctx context.Context, c bun.IConn, m *store.NewMessage) (store.Inserted, error) {
 	row, err := newRowOf(m)
 	if err != nil {
 		return store.Inserted{}, err
@@ -100,8 +102,9 @@ func (s *Store) Insert(ctx context.Context, c bun.IConn, m *store.NewMessage) (o
 	if c == nil {
 		return s.common.group.insert(ctx, s, row)
 	}
+	var all []store.Inserted
 	own, err := s.within(ctx, bare(c), func(w *work) (err error) {
-		out, err = insertOne(w, &row)
+		all, err = insertAll(w.ctx, w, []newRow{row})
 		return err
 	})
 	if err != nil {
@@ -110,30 +113,7 @@ func (s *Store) Insert(ctx context.Context, c bun.IConn, m *store.NewMessage) (o
 	if own {
 		s.common.bell.ring(m.Queue)
 	}
-	return out, nil
-}
-
-// insertOne stores a message, unless its key is held.
-func insertOne(w *work, r *newRow) (store.Inserted, error) {
-	now, err := w.clock()
-	if err != nil {
-		return store.Inserted{}, err
-	}
-	if err := checkKey(w, r, now); err != nil {
-		return store.Inserted{}, err
-	}
-	result, err := w.exec(insertMessage+messageValues, r.messageArgs(make([]any, 0, 7), now)...)
-	if err != nil {
-		return store.Inserted{}, err
-	}
-	id, err := result.LastInsertId()
-	if err != nil {
-		return store.Inserted{}, err
-	}
-	if _, err := w.exec(insertContents+contentsValues, r.contentsArgs(make([]any, 0, 9), id, now)...); err != nil {
-		return store.Inserted{}, err
-	}
-	return r.inserted(id, now), takeKey(w, r, id)
+	return all[0], nil
 }
 
 // checkKey reports the holder of the message's key as a
@@ -244,39 +224,46 @@ func insertAll(ctx context.Context, w *work, rows []newRow) ([]store.Inserted, e
 		}
 	}
 	out := make([]store.Inserted, 0, len(rows))
-	args := make([]any, 0, 9*chunkRows)
+	var args []any
 	for len(rows) > 0 {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		n := min(chunkRows, len(rows))
-		args = args[:0]
-		for i := range rows[:n] {
-			args = rows[i].messageArgs(args, now)
-		}
-		result, err := w.exec(insertMessage+repeat(messageValues, n), args...)
-		if err != nil {
-			return nil, err
-		}
-		last, err := result.LastInsertId()
-		if err != nil {
-			return nil, err
-		}
-		args = args[:0]
-		for i := range rows[:n] {
-			id := last - int64(n-1-i)
-			args = rows[i].contentsArgs(args, id, now)
-			out = append(out, rows[i].inserted(id, now))
-			if err := takeKey(w, &rows[i], id); err != nil {
-				return nil, err
-			}
-		}
-		if _, err := w.exec(insertContents+repeat(contentsValues, n), args...); err != nil {
+		n := 1 << (bits.Len(uint(min(chunkRows, len(rows)))) - 1)
+		if out, args, err = insertChunk(w, rows[:n], now, out, args[:0]); err != nil {
 			return nil, err
 		}
 		rows = rows[n:]
 	}
 	return out, nil
+}
+
+// insertChunk inserts rows by one statement for each table. args is room for
+// the parameters.
+func insertChunk(w *work, rows []newRow, now int64, out []store.Inserted, args []any) ([]store.Inserted, []any, error) {
+	for i := range rows {
+		args = rows[i].messageArgs(args, now)
+	}
+	result, err := w.exec(insertMessage+repeat(messageValues, len(rows)), args...)
+	if err != nil {
+		return nil, nil, err
+	}
+	id, err := result.LastInsertId()
+	if err != nil {
+		return nil, nil, err
+	}
+	id -= int64(len(rows))
+	args = args[:0]
+	for i := range rows {
+		id++
+		args = rows[i].contentsArgs(args, id, now)
+		out = append(out, rows[i].inserted(id, now))
+		if err := takeKey(w, &rows[i], id); err != nil {
+			return nil, nil, err
+		}
+	}
+	_, err = w.exec(insertContents+repeat(contentsValues, len(rows)), args...)
+	return out, args, err
 }
 
 // repeat lists a text n times, with commas.

@@ -62,6 +62,12 @@ func (s *Store) roomy() bool {
 	return limit <= 0 || limit >= enough
 }
 
+// spare reports whether there is a connection besides the caller's own.
+func (s *Store) spare() bool {
+	pool := s.sql.Stats()
+	return pool.Idle > 0 || pool.MaxOpenConnections <= 0 || pool.OpenConnections < pool.MaxOpenConnections
+}
+
 // timeOf turns a time of the database into Go's.
 func timeOf(micros sql.NullInt64) time.Time {
 	if !micros.Valid {

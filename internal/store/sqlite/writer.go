@@ -186,6 +186,9 @@ func (s *Store) inside(ctx context.Context, on conn, f func(w *work) error) erro
 		_, err = on.ExecContext(w.ctx, "RELEASE "+savepoint)
 	}
 	if err == nil {
+		if len(w.wanted) > 0 && s.spare() {
+			s.common.cache.keep(ctx, s.sql, w.wanted)
+		}
 		return nil
 	}
 	err = mapError(ctx, on, err)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -19,6 +20,10 @@ const (
 	benchBatchBytes = 16 << 20
 	// benchMaxSingle bounds what is enqueued one by one.
 	benchMaxSingle = 20_000
+	// benchLook is how often a drain is looked at, benchStall how long
+	// nothing may move in it.
+	benchLook  = 200 * time.Millisecond
+	benchStall = time.Minute
 )
 
 // round enqueues the messages and drains them.
@@ -165,44 +170,59 @@ func (b *bench) runWorker(ctx context.Context, rec *benchRecord) error {
 		rec.see(m.ID)
 		return nil
 	}, nil)
-	again := rec.complete()
-	running, stop := context.WithCancel(ctx)
-	defer stop()
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		defer stop()
-		if again {
-			b.awaitEmpty(running)
-			return
-		}
-		select {
-		case <-rec.all:
-		case <-running.Done():
-		}
-	})
-	err = w.Run(running)
-	stop()
-	watch.Wait()
-	if err == nil {
-		err = ctx.Err()
+	done := rec.all
+	if rec.complete() {
+		done = nil
 	}
-	return err
+	running, stop := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { stop(b.watch(running, rec, done)) })
+	err = w.Run(running)
+	stop(nil)
+	watch.Wait()
+	if cause := context.Cause(running); err == nil && errors.As(cause, new(*stalledError)) {
+		err = cause
+	}
+	return errors.Join(err, ctx.Err())
 }
 
-// awaitEmpty waits until nothing is left in the queue.
-func (b *bench) awaitEmpty(ctx context.Context) {
-	tick := time.NewTicker(200 * time.Millisecond)
+// watch returns when done is closed, or when the queue is empty if it is nil;
+// and when nothing has moved for too long, with an error.
+func (b *bench) watch(ctx context.Context, rec *benchRecord, done <-chan struct{}) error {
+	tick := time.NewTicker(benchLook)
 	defer tick.Stop()
+	seen, since := rec.seen.Load(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
+		case <-done:
+			return nil
 		case <-tick.C:
 		}
-		if left, err := b.left(ctx); err == nil && left == 0 {
-			return
+		if done == nil {
+			if left, err := b.left(ctx); err == nil && left == 0 {
+				return nil
+			}
+		}
+		if now := rec.seen.Load(); now != seen {
+			seen, since = now, time.Now()
+		}
+		if time.Since(since) > benchStall {
+			return &stalledError{seen: seen, expected: rec.expected}
 		}
 	}
+}
+
+// stalledError reports a drain that does not end.
+type stalledError struct {
+	seen     int64
+	expected int
+}
+
+func (e *stalledError) Error() string {
+	return fmt.Sprintf("the drain stands still: handlers have seen %d of %d messages, and no other for %s",
+		e.seen, e.expected, benchStall)
 }
 
 // left counts what the queue holds that is not done.
