@@ -7,12 +7,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"fmt"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,13 +32,35 @@ const deliveriesVariable = "STYX_TEST_DELIVERIES"
 // patience is how long an example may take.
 const patience = 2 * time.Minute
 
+// programs is the folder of the built examples.
+var programs string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if programs, err = os.MkdirTemp("", "styx-examples-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(programs) }()
+	return m.Run()
+}
+
+var buildAll = sync.OnceValues(func() (string, error) {
+	//nolint:noctx // shared by the tests, bounded by go test
+	out, err := exec.Command("go", "build", "-o", programs+string(filepath.Separator), "./...").CombinedOutput()
+	return string(out), err
+})
+
 // build returns the program of an example.
 func build(t *testing.T, example string) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), example)
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./"+example).CombinedOutput()
-	require.NoError(t, err, string(out))
-	return program
+	out, err := buildAll()
+	require.NoError(t, err, out)
+	return filepath.Join(programs, example)
 }
 
 // place is where an example runs: a database and a temporary folder, both

@@ -60,9 +60,15 @@ func (l *logger) did(ctx context.Context, job string, t *tally) {
 		key string
 		n   int
 	}{
-		{"worker_lost", c.WorkerLost}, {"timed_out", c.TimedOut}, {"expired", c.Expired}, {"dead", c.Dead},
-		{"archived_deleted", c.Archived}, {"partitions_dropped", c.Partitions}, {"letters_deleted", c.Letters},
-		{"keys_deleted", c.Keys}, {"attempts_deleted", c.Attempts},
+		{"worker_lost", c.WorkerLost},
+		{"timed_out", c.TimedOut},
+		{"expired", c.Expired},
+		{"dead", c.Dead},
+		{"archived_deleted", c.Archived},
+		{"partitions_dropped", c.Partitions},
+		{"letters_deleted", c.Letters},
+		{"keys_deleted", c.Keys},
+		{"attempts_deleted", c.Attempts},
 	} {
 		if n.n > 0 {
 			attrs = append(attrs, slog.Int(n.key, n.n))

@@ -97,7 +97,6 @@ func (r *run) invoke(t *task) (err error) {
 		// Goexit: the deferred calls run and nobody gets err.
 		r.conclude(t, panicked(nil))
 	}()
-	t.m.Status = message.StatusProcessing
 	if len(r.cfg.Middleware) == 0 {
 		err = t.handler.run(t, t)
 	} else {

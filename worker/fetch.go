@@ -168,7 +168,7 @@ func (f *fetcher) sleep(ctx context.Context, d time.Duration) {
 }
 
 // begin starts the handlers of a batch, or gives the messages back when the
-// worker is stopping.
+// worker is stopping or was found dead.
 func (r *run) begin(ctx context.Context, q *queue, inc *incarnation, number int64, batch []store.Claimed, suspect bool) {
 	if len(batch) == 0 {
 		return
@@ -182,17 +182,15 @@ func (r *run) begin(ctx context.Context, q *queue, inc *incarnation, number int6
 	for i := range batch {
 		t := &tasks[i]
 		t.r, t.inc, t.queue, t.number, t.m, t.started, t.suspect = r, inc, q, number, batch[i], now, suspect
+		t.m.Status = message.StatusProcessing
 		t.handler = r.handlerOf(q.spec.Name, t.m.Kind)
 		t.Context, t.cancel = context.WithCancelCause(r.base)
 		list[i] = t
 	}
 	inc.add(list)
-	if inc.dead() {
-		for _, t := range list {
-			t.loseLease()
-		}
-	}
-	stopping := ctx.Err() != nil
+	// What a dead incarnation has claimed nobody has begun: it goes back too,
+	// unless a reaper was faster.
+	stopping := ctx.Err() != nil || inc.dead()
 	for _, t := range list {
 		switch {
 		case t.state.Load() != stateRunning:

@@ -69,7 +69,7 @@ func run(ctx context.Context, path string) (err error) {
 	defer func() { err = errors.Join(err, closeDB()) }()
 
 	// A failed attempt is a line of the log. The handlers here fail on
-	// purpose, so the lines of failures that will be retried are not shown.
+	// purpose, so there is no log.
 	c, err := client.New(db, client.Config{Schema: schema, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err

@@ -77,26 +77,22 @@ func call(f func() string) (text string) {
 }
 
 // Clean makes a text from outside storable: valid UTF-8 without NUL, at most
-// limit bytes.
+// limit bytes, which must be at least 8. What is cut ends in an ellipsis.
 func Clean(s string, limit int) string {
 	const mark = "…"
-	cut := false
-	if len(s) > limit {
-		end := limit - len(mark)
-		for end > 0 && !utf8.RuneStart(s[end]) {
-			end--
-		}
-		s, cut = s[:end], true
-	}
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = strings.ReplaceAll(s, "\x00", "\uFFFD")
-	if len(s) > limit { // replacements grow the text
-		return Clean(s, limit)
-	}
+	cut := len(s) > limit
 	if cut {
-		s += mark
+		s = s[:limit] // no work on what is not kept; a character may be split
 	}
-	return s
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if !cut && len(s) <= limit {
+		return s
+	}
+	end := min(len(s), limit-len(mark))
+	for end > 0 && end < len(s) && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + mark
 }
 
 // Fingerprint identifies the cause: kind of message, class, text without its

@@ -132,6 +132,7 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 		floors[i] = c.floors[i].begin(hard, full)
 	}
 	dueFrom := c.due.begin(hard, full)
+	draw := c.due.xmax == 0 || slices.ContainsFunc(c.floors[:], func(f floor[int64]) bool { return f.xmax == 0 })
 	var (
 		due, suspects sql.NullInt64
 		active        string
@@ -139,7 +140,7 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 		p             probed
 	)
 	err := c.s.sql.QueryRowContext(ctx, c.s.hot.probe(c.kinds.Valid),
-		c.spec.Queue, c.kinds, timeArg(dueFrom), intArray(prios), intArray(floors)).
+		c.spec.Queue, c.kinds, timeArg(dueFrom), intArray(prios), intArray(floors), draw).
 		Scan(&due, &suspects, &active, &p.lastID, &xmin, &xmax, &p.now)
 	if err != nil {
 		return mapError(err)

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 
@@ -49,7 +50,8 @@ func mapError(err error) error {
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case errors.Is(err, sql.ErrTxDone):
 		return fmt.Errorf("%w: %w", message.ErrTxDone, err)
-	case state == "" && (errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || isNet(err)):
+	case state == "" && (errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || isNet(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	}
 	return err

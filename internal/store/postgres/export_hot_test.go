@@ -25,7 +25,7 @@ func HotStatements(schema string) []HotStatement {
 		{"due 1000", s.claim(sourceDue, 1000, true), claim + `'-infinity', NULL`, []string{"messages_due"}},
 		{"due 10", s.claim(sourceDue, 10, true), claim + `'-infinity', NULL`, []string{"messages_due"}},
 		{"suspect", s.claim(sourceSuspect, 1, true), claim + `'-infinity', NULL`, []string{"messages_suspect"}},
-		{"probe", s.probe(true), `'q', '{a,b}', '-infinity', ` + prios + `, ` + floors, []string{"messages_ready"}},
+		{"probe", s.probe(true), `'q', '{a,b}', '-infinity', ` + prios + `, ` + floors + `, true`, []string{"messages_ready"}},
 		{"succeed by place", expand(succeedText(true, false, false), s.prefix), settle + `'{"(0,1)","(0,2)","(0,3)"}'`, []string{"Tid Scan on messages"}},
 		{"succeed by id", expand(succeedText(false, false, false), s.prefix), settle + `'{}'`, []string{"messages_pkey"}},
 		{"fail", expand(failText, s.prefix), fail, []string{"messages_pkey"}},

@@ -137,7 +137,7 @@ func (s *Store) insert(ctx context.Context, on conn, m *store.NewMessage, inside
 			columns += ", due_at, expires_at"
 			values += ", " + dueValue + ", " + expireValue
 		}
-		return `INSERT INTO {{s}}messages (` + columns + `) VALUES (` + values + `) RETURNING id, created_at, due_at, ` + xidColumn(inside)
+		return `INSERT INTO {{s}}messages (id, ` + columns + `) VALUES (` + drawnID(s.prefix) + `, ` + values + `) RETURNING id, created_at, due_at, ` + xidColumn(inside)
 	})
 	if later {
 		args = append(args, laterArgs(m)...)
@@ -157,7 +157,7 @@ func (s *Store) insertKeyed(ctx context.Context, on conn, m *store.NewMessage) (
 		return out, "", err
 	}
 	text := s.hot.get("insert keyed", func() string {
-		return `WITH n AS MATERIALIZED (SELECT nextval('` + seqLiteral(s.prefix) + `') AS id),
+		return `WITH n AS MATERIALIZED (SELECT ` + drawnID(s.prefix) + ` AS id),
 k AS (
 	INSERT INTO {{s}}keys AS k (queue, key, message_id, digest, window_ms, expires_at)
 	SELECT $1::text, $13::text, n.id, $14::text, $15::bigint, 'infinity' FROM n
@@ -194,6 +194,12 @@ const takeOver = `ON CONFLICT (queue, key) DO UPDATE SET
 		digest     = CASE WHEN k.expires_at <= statement_timestamp() THEN excluded.digest     ELSE k.digest     END,
 		window_ms  = CASE WHEN k.expires_at <= statement_timestamp() THEN excluded.window_ms  ELSE k.window_ms  END,
 		expires_at = CASE WHEN k.expires_at <= statement_timestamp() THEN excluded.expires_at ELSE k.expires_at END`
+
+// drawnID draws an id after the transaction has got its own: a claim's floor
+// may pass ids of which no running transaction tells.
+func drawnID(prefix string) string {
+	return `CASE WHEN pg_current_xact_id() IS NOT NULL THEN nextval('` + seqLiteral(prefix) + `') END`
+}
 
 // seqLiteral names the id sequence inside a string literal; checkSchema has
 // kept quotes out of the schema's name.

@@ -135,7 +135,7 @@ func (s *Store) insertAll(ctx context.Context, on conn, ms []store.NewMessage, k
 
 // drawIDs takes ids before the rows exist, for their keys to name.
 func (s *Store) drawIDs(ctx context.Context, on conn, n int) ([]int64, error) {
-	rows, err := on.QueryContext(ctx, s.text(`SELECT nextval('`+seqLiteral(s.prefix)+`') FROM generate_series(1, $1::int)`), n)
+	rows, err := on.QueryContext(ctx, s.text(`SELECT `+drawnID(s.prefix)+` FROM generate_series(1, $1::int)`), n)
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +215,7 @@ func (s *Store) insertChunk(ctx context.Context, on conn, ms []store.NewMessage,
 	text := s.hot.get("insert many "+cols.shape.String()+fmt.Sprint(inside), func() string {
 		return `INSERT INTO {{s}}messages (` + strings.Join(cols.names, ", ") + `)
 	SELECT ` + strings.Join(cols.values, ", ") + ` FROM unnest(` + strings.Join(cols.arrays, ", ") + `) AS u (` + strings.Join(cols.aliases, ", ") + `)
+	 WHERE pg_current_xact_id() IS NOT NULL -- before any id is drawn
 	RETURNING id, created_at, due_at, ` + xidColumn(inside)
 	})
 	rows, err := on.QueryContext(ctx, text, cols.args...)

@@ -130,7 +130,9 @@ func (src source) order() string {
 // descent to its floor; no subquery can be flattened into a join, because of
 // its LIMIT. Suspects are looked at from the beginning: they are few, and wait
 // for their turn while newer ones pass. Parameters: $1 queue, $2 kinds, $3 floor of the due ones,
-// $4 priorities, $5 their floors.
+// $4 priorities, $5 their floors,
+// $6 whether to draw a transaction id: all that were drawn before are smaller.
+// (The xmax of a snapshot is not, it follows the last one that has ended.)
 func (s statements) probe(kinds bool) string {
 	return s.get(fmt.Sprintf("probe %t", kinds), func() string {
 		kind := "AND ($2::text[]) IS NULL"
@@ -150,7 +152,7 @@ func (s statements) probe(kinds bool) string {
 	            AND (m.priority, m.id) > (f.p, f.floor) AND m.priority <= f.p
 	          ORDER BY m.priority, m.id LIMIT 1) IS NOT NULL),
 	(SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {{s}}message_id),
-	pg_snapshot_xmin(pg_current_snapshot())::text, pg_snapshot_xmax(pg_current_snapshot())::text,
+	pg_snapshot_xmin(pg_current_snapshot())::text, CASE WHEN $6::boolean THEN pg_current_xact_id()::text ELSE '0' END,
 	statement_timestamp()`
 	})
 }

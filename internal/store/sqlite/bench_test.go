@@ -4,26 +4,15 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/styxmq/styx/internal/store"
-	"github.com/styxmq/styx/internal/store/sqlite"
 )
 
-var c0 time.Duration
-
-func cpu() time.Duration {
-	var r syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &r)
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
-}
-
 func perSecond(b *testing.B, n int) {
-	b.ReportMetric(float64(n)/(cpu()-c0).Seconds(), "messages/cpu-s")
 	b.Helper()
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "messages/s")
 }
@@ -42,7 +31,6 @@ func BenchmarkEnqueueMany(b *testing.B) {
 	s, _ := migrated(b)
 	ms := bulk(size)
 	n := 0
-	c0 = cpu()
 	for b.Loop() {
 		_, err := s.InsertMany(b.Context(), nil, ms)
 		require.NoError(b, err)
@@ -55,7 +43,6 @@ func BenchmarkEnqueueAlone(b *testing.B) {
 	s, _ := migrated(b)
 	m := bulk(1)[0]
 	n := 0
-	c0 = cpu()
 	for b.Loop() {
 		_, err := s.Insert(b.Context(), nil, &m)
 		require.NoError(b, err)
@@ -69,7 +56,6 @@ func BenchmarkEnqueueTogether(b *testing.B) {
 	s, _ := migrated(b)
 	m := bulk(1)[0]
 	n := 0
-	c0 = cpu()
 	for b.Loop() {
 		var failed atomic.Int64
 		var wg sync.WaitGroup
@@ -86,7 +72,6 @@ func BenchmarkEnqueueTogether(b *testing.B) {
 		require.Zero(b, failed.Load())
 		n += callers * each
 	}
-	b.ReportMetric(float64(sqlite.Grouped)/float64(sqlite.Groups), "per-group")
 	perSecond(b, n)
 }
 
@@ -94,7 +79,6 @@ func BenchmarkEnqueueTx(b *testing.B) {
 	s, db := migrated(b)
 	m := bulk(1)[0]
 	n := 0
-	c0 = cpu()
 	for b.Loop() {
 		tx, err := db.BeginTx(b.Context(), nil)
 		require.NoError(b, err)
@@ -118,17 +102,14 @@ func BenchmarkDrain(b *testing.B) {
 	ms := bulk(10_000)
 	left, n := 0, 0
 	number := int64(0)
-	c0 = cpu()
 	for b.Loop() {
 		if left == 0 {
 			b.StopTimer()
-			c1 := cpu()
 			for ; left < backlog; left += len(ms) {
 				_, err := s.InsertMany(b.Context(), nil, ms)
 				require.NoError(b, err)
 			}
 			b.StartTimer()
-			c0 += cpu() - c1
 		}
 		number++
 		got, err := c.Claim(b.Context(), store.ClaimRequest{Number: number, Limit: batch})

@@ -10,7 +10,7 @@ import (
 const (
 	// cacheSize bounds the statements that are kept, each of them once for
 	// every connection that has used it.
-	cacheSize = 64
+	cacheSize = 96
 	// cacheAfter is how often a statement must come before it is kept.
 	cacheAfter = 3
 	// cacheTexts bounds the texts whose uses are counted.

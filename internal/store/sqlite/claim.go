@@ -3,9 +3,7 @@ package sqlite
 import (
 	"database/sql"
 	"encoding/json"
-	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/styxmq/styx/client/message"
@@ -34,8 +32,18 @@ const nextDueText = `SELECT min(at) - ` + clock + ` FROM (
 	SELECT min(m.due_at) FROM styx_messages m INDEXED BY styx_messages_suspect
 	 WHERE m.queue = ? AND m.status = 0 AND m.losses > 0 AND m.due_at > ` + clock + `)`
 
+// lastID is the highest id that was ever given.
+const lastID = `coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'styx_messages'), 0)`
+
 // Priorities of ready messages, each found by one descent of the index.
 const (
+	prioritiesText = `RECURSIVE priorities (priority) AS (
+	SELECT min(m.priority) FROM styx_messages m INDEXED BY styx_messages_ready WHERE m.queue = ? AND m.status = 0 AND m.due_at IS NULL
+	UNION ALL
+	SELECT (SELECT min(m.priority) FROM styx_messages m INDEXED BY styx_messages_ready
+	         WHERE m.queue = ? AND m.status = 0 AND m.due_at IS NULL AND m.priority > p.priority)
+	  FROM priorities p WHERE p.priority IS NOT NULL)`
+
 	nextPriorityText = `SELECT min(m.priority) FROM styx_messages m INDEXED BY styx_messages_ready
 	WHERE m.queue = ? AND m.status = 0 AND m.due_at IS NULL AND m.priority > ?`
 	lastPriorityText = `SELECT max(m.priority) FROM styx_messages m INDEXED BY styx_messages_ready
@@ -55,12 +63,14 @@ func claimTextsOf(spec store.CursorSpec) claimTexts {
 		dueOnes  = `styx_messages m INDEXED BY styx_messages_due WHERE m.queue = ? AND m.losses = 0 AND m.due_at > ? AND m.due_at <= `
 		suspects = `styx_messages m INDEXED BY styx_messages_suspect WHERE m.queue = ? AND m.losses > 0 AND m.due_at <= `
 	)
-	// Beside the due and the suspect index this reads the table from the
-	// base on: what came after the last look.
-	t.look = `SELECT EXISTS (SELECT 1 FROM ` + dueOnes + clock + ` AND ` + claimable + ofKind + `)
+	// Nothing here reads more than what came since the last look, besides
+	// rows that nobody can claim.
+	t.look = `WITH ` + prioritiesText + `
+	SELECT EXISTS (SELECT 1 FROM ` + dueOnes + clock + ` AND ` + claimable + ofKind + `)
 	OR ? AND EXISTS (SELECT 1 FROM ` + suspects + clock + ` AND ` + claimable + ofKind + `)
-	OR EXISTS (SELECT 1 FROM styx_messages m NOT INDEXED WHERE m.id > ? AND m.queue = ? AND m.due_at IS NULL AND ` + claimable + ofKind + `),
-	(` + nextDueText + `)`
+	OR EXISTS (SELECT 1 FROM priorities p CROSS JOIN styx_messages m INDEXED BY styx_messages_ready
+	    WHERE m.queue = ? AND m.priority = p.priority AND m.due_at IS NULL AND m.id > ? AND ` + claimable + ofKind + `),
+	(` + nextDueText + `), ` + lastID + `, ` + clock
 	t.suspect = `SELECT ` + hotColumns + ` FROM (
 	SELECT m.id FROM ` + suspects + `? AND ` + claimable + ofKind + ` ORDER BY m.due_at LIMIT 1) w
 	CROSS JOIN styx_messages m ON m.id = w.id LEFT JOIN styx_contents c ON c.id = m.id`
@@ -153,8 +163,5 @@ func jsonTexts(texts []string) string {
 	if err != nil { // not of strings
 		return "[]"
 	}
-	return strings.ToValidUTF8(string(b), "")
+	return string(b)
 }
-
-// largest is the largest value of a column.
-const largest = math.MaxInt64

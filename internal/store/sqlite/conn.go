@@ -78,7 +78,7 @@ func (w *work) prepare(query string) (*sql.Stmt, error) {
 		PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 	})
 	if !ok {
-		return nil, nil //nolint:nilnil // no statement: run the text
+		return nil, nil
 	}
 	stmt, err := on.PrepareContext(w.ctx, query)
 	if err != nil {

@@ -17,8 +17,10 @@ const (
 	// since clocks are set back now and then.
 	dueSlack = 2 * time.Minute
 	// fullEvery is how often a cursor looks from the very beginning, for
-	// what somebody has put there by hand.
+	// what somebody has put there by hand; or fullShare times as long as
+	// that takes.
 	fullEvery = 30 * time.Second
+	fullShare = 50
 	// One claim in so many begins with the messages that never waited, and
 	// one with the least urgent priority, so that none starves.
 	readyEvery, fairEvery = 4, 8
@@ -38,6 +40,7 @@ type cursor struct {
 	passed  map[int64]int64
 	dueBase int64
 	looked  time.Time
+	cost    time.Duration
 	// more: the last batch was full, so the next claim finds something.
 	more  bool
 	turns int
@@ -54,9 +57,10 @@ func (c *cursor) Wake() {}
 // Claim takes due messages first, then those that never waited. When the last
 // batch was short it looks first, without the write lock.
 func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (batch store.Batch, err error) {
-	if now := time.Now(); now.Sub(c.looked) >= fullEvery {
-		c.base, c.dueBase, c.looked = 0, 0, now
+	if began := time.Now(); began.Sub(c.looked) >= max(fullEvery, fullShare*c.cost) {
+		c.base, c.dueBase, c.looked = 0, 0, began
 		clear(c.passed)
+		defer func() { c.cost = time.Since(began) }()
 	}
 	if !c.more {
 		found, next, err := c.look(ctx, r.Suspect)
@@ -70,26 +74,31 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (batch store.B
 		return err
 	})
 	if err != nil {
-		c.looked = time.Time{}
-		return store.Batch{NextDue: -1}, err
+		return store.Batch{NextDue: -1}, fmt.Errorf("claim from queue %q: %w", c.spec.Queue, err)
 	}
+	c.more = batch.Again
 	if place.known {
-		c.base, c.dueBase = place.base, place.dueBase
-		clear(c.passed)
+		c.seen(place.base, place.now)
+		return batch, nil
 	}
 	for priority, id := range place.passed {
 		c.passed[priority] = id
 	}
-	c.more = batch.Again
 	return batch, nil
+}
+
+// seen notes that nothing is left to claim up to an id and a time.
+func (c *cursor) seen(id, now int64) {
+	c.base, c.dueBase = id, now-dueSlack.Microseconds()
+	clear(c.passed)
 }
 
 // position is how far a claim has come; it counts once that has committed.
 type position struct {
-	// known: everything was seen, up to these.
-	known         bool
-	base, dueBase int64
-	passed        map[int64]int64
+	// known: everything was seen, up to an id and a time.
+	known     bool
+	base, now int64
+	passed    map[int64]int64
 	// cut: the due ones ended with the window.
 	cut bool
 }
@@ -97,16 +106,22 @@ type position struct {
 // look reports whether there is something to claim, or how long it is until
 // then.
 func (c *cursor) look(ctx context.Context, suspect bool) (found bool, next time.Duration, err error) {
-	args := []any{c.spec.Queue, c.dueBase}
+	args := []any{c.spec.Queue, c.spec.Queue, c.spec.Queue, c.dueBase}
 	args = append(args, c.text.kinds...)
 	args = append(args, suspect, c.spec.Queue)
 	args = append(args, c.text.kinds...)
-	args = append(args, c.base, c.spec.Queue)
+	args = append(args, c.spec.Queue, c.base)
 	args = append(args, c.text.kinds...)
 	args = append(args, c.spec.Queue, c.spec.Queue)
-	var wait sql.NullInt64
-	if err := c.s.row(ctx, []any{&found, &wait}, c.text.look, args...); err != nil {
+	var (
+		last, now int64
+		wait      sql.NullInt64
+	)
+	if err := c.s.row(ctx, []any{&found, &wait, &last, &now}, c.text.look, args...); err != nil {
 		return false, -1, fmt.Errorf("look into queue %q: %w", c.spec.Queue, c.s.mapError(ctx, err))
+	}
+	if !found {
+		c.seen(last, now)
 	}
 	return found, waitOf(wait), nil
 }
@@ -146,8 +161,8 @@ func (c *cursor) take(w *work, r store.ClaimRequest) (batch store.Batch, place p
 	}
 	batch = store.Batch{Messages: got, Again: len(got) == limit || place.cut, NextDue: -1}
 	if !batch.Again {
-		place.known, place.dueBase = true, now-dueSlack.Microseconds()
-		if err := w.scan([]any{&place.base}, "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'styx_messages'"); err != nil {
+		place.known, place.now = true, now
+		if err := w.scan([]any{&place.base}, "SELECT "+lastID); err != nil {
 			return batch, place, err
 		}
 		var wait sql.NullInt64

@@ -46,7 +46,7 @@ func mapError(ctx context.Context, on conn, err error) error {
 	case codeReadOnly, codeIO, codeFull, codeCantOpen:
 		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
 	case codeError:
-		if current, failed := version(context.WithoutCancel(ctx), on); failed == nil && current < len(migrations()) {
+		if current, failed := version(ctx, on); failed == nil && current < len(migrations()) {
 			return fmt.Errorf("%w: %w", message.ErrSchemaMissing, err)
 		}
 		return err

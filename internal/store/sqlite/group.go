@@ -30,8 +30,6 @@ const (
 	enqueueWithdrawn
 )
 
-var Groups, Grouped int
-
 type enqueue struct {
 	row   newRow
 	state atomic.Int32
@@ -70,8 +68,6 @@ func (g *group) write(ctx context.Context, s *Store) {
 			// Only now, with the lock, so that those come along who
 			// arrived while it was waited for.
 			taken = g.take()
-			Groups++
-			Grouped += len(taken)
 			return insertGroup(ctx, w, taken)
 		})
 		if err != nil && len(taken) == 0 {

@@ -22,13 +22,13 @@ import (
 const chunkRows = 128
 
 // The inserts of one row; bulk inserts repeat the values. Ids are given in
-// order by AUTOINCREMENT, so those of one statement follow each other.
+// order by AUTOINCREMENT, so those of one statement follow each other. Rows
+// that leave the second line of columns empty are inserted without.
 const (
-	insertMessage  = `INSERT INTO styx_messages (queue, kind, priority, max_retries, timeout_us, due_at, expires_at) VALUES `
-	messageValues  = `(?, ?, ?, ?, ?, ?, ?)`
-	insertContents = `INSERT INTO styx_contents (id, created_at, key_window_us, key_digest, idempotency_key, tenant, correlation_id,
-	headers, payload) VALUES `
-	contentsValues = `(?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	messageColumns  = `queue, kind, priority, max_retries`
+	messageMore     = `, timeout_us, due_at, expires_at`
+	contentsColumns = `id, created_at, payload`
+	contentsMore    = `, tenant, correlation_id, headers, idempotency_key, key_digest, key_window_us`
 )
 
 // newRow is a message to be stored with its headers encoded.
@@ -67,19 +67,33 @@ func (r *newRow) times(now int64) (due, expires any, base int64) {
 	return due, expires, base
 }
 
-func (r *newRow) messageArgs(args []any, now int64) []any {
-	due, expires, _ := r.times(now)
-	return append(args, r.Queue, r.Kind, r.Priority, r.MaxRetries, micros(r.Timeout), due, expires)
+// timed reports that the message has more than the first columns, described
+// that its contents have.
+func (r *newRow) timed() bool { return r.Timeout != 0 || r.ExpiresIn != 0 || r.Postponed() }
+
+func (r *newRow) described() bool {
+	return r.IdempotencyKey != "" || r.headers != nil || r.Tenant != "" || r.CorrelationID != ""
 }
 
-func (r *newRow) contentsArgs(args []any, id, now int64) []any {
-	args = append(args, id, now)
-	if r.IdempotencyKey == "" {
-		args = append(args, nil, nil, nil)
-	} else {
-		args = append(args, micros(r.KeyWindow), r.Digest, r.IdempotencyKey)
+func (r *newRow) messageArgs(args []any, now int64, more bool) []any {
+	args = append(args, r.Queue, r.Kind, r.Priority, r.MaxRetries)
+	if more {
+		due, expires, _ := r.times(now)
+		args = append(args, micros(r.Timeout), due, expires)
 	}
-	return append(args, nullable(r.Tenant), nullable(r.CorrelationID), r.headers, r.Payload)
+	return args
+}
+
+func (r *newRow) contentsArgs(args []any, id, now int64, more bool) []any {
+	args = append(args, id, now, r.Payload)
+	if !more {
+		return args
+	}
+	args = append(args, nullable(r.Tenant), nullable(r.CorrelationID), r.headers)
+	if r.IdempotencyKey == "" {
+		return append(args, nil, nil, nil)
+	}
+	return append(args, r.IdempotencyKey, r.Digest, micros(max(0, r.KeyWindow)))
 }
 
 func (r *newRow) inserted(id, now int64) store.Inserted {
@@ -241,10 +255,14 @@ func insertAll(ctx context.Context, w *work, rows []newRow) ([]store.Inserted, e
 // insertChunk inserts rows by one statement for each table. args is room for
 // the parameters.
 func insertChunk(w *work, rows []newRow, now int64, out []store.Inserted, args []any) ([]store.Inserted, []any, error) {
+	timed, described := false, false
 	for i := range rows {
-		args = rows[i].messageArgs(args, now)
+		timed, described = timed || rows[i].timed(), described || rows[i].described()
 	}
-	result, err := w.exec(insertMessage+repeat(messageValues, len(rows)), args...)
+	for i := range rows {
+		args = rows[i].messageArgs(args, now, timed)
+	}
+	result, err := w.exec(insertText("styx_messages", messageColumns, messageMore, timed, len(rows)), args...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -256,14 +274,22 @@ func insertChunk(w *work, rows []newRow, now int64, out []store.Inserted, args [
 	args = args[:0]
 	for i := range rows {
 		id++
-		args = rows[i].contentsArgs(args, id, now)
+		args = rows[i].contentsArgs(args, id, now, described)
 		out = append(out, rows[i].inserted(id, now))
 		if err := takeKey(w, &rows[i], id); err != nil {
 			return nil, nil, err
 		}
 	}
-	_, err = w.exec(insertContents+repeat(contentsValues, len(rows)), args...)
+	_, err = w.exec(insertText("styx_contents", contentsColumns, contentsMore, described, len(rows)), args...)
 	return out, args, err
+}
+
+func insertText(table, columns, more string, all bool, rows int) string {
+	if all {
+		columns += more
+	}
+	values := "(?" + strings.Repeat(", ?", strings.Count(columns, ",")) + ")"
+	return "INSERT INTO " + table + " (" + columns + ") VALUES " + repeat(values, rows)
 }
 
 // repeat lists a text n times, with commas.

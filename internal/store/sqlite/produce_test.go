@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/styxmq/styx/client/message"
+	client "github.com/styxmq/styx/client/sqlite"
 	"github.com/styxmq/styx/internal/store"
 	"github.com/styxmq/styx/internal/store/sqlite"
 	"github.com/styxmq/styx/internal/testdb"
@@ -203,4 +204,25 @@ func TestOldSnapshotIsAConflict(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrContention)
 	exec("ROLLBACK")
 	require.Equal(t, 2, count(t, db, "SELECT count(*) FROM styx_all_messages"))
+}
+
+// A transaction of another pool on the same file serves as well, also when
+// the statements have been prepared on the store's own.
+func TestTransactionOfAnotherPool(t *testing.T) {
+	t.Parallel()
+	s, db := migrated(t)
+	m := newMessage("")
+	for range 5 {
+		_, err := s.Insert(t.Context(), nil, &m)
+		require.NoError(t, err)
+	}
+	again, err := client.Open(t.Context(), db.URL)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, again.Close()) }()
+	tx, err := again.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = s.Insert(t.Context(), tx, &m)
+	require.NoError(t, err)
+	require.NoError(t, tx.Commit())
+	require.Equal(t, 6, count(t, db, "SELECT count(*) FROM styx_all_messages"))
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/styxmq/styx/client/message"
@@ -38,7 +39,7 @@ func (s *Store) Pulse(ctx context.Context) (store.Pulse, error) {
 func (p *pulse) Beat(ctx context.Context, b store.Beat) (reply store.BeatReply, err error) {
 	reply, err = p.beat(ctx, b)
 	switch {
-	case err == nil, err == message.ErrLeaseLost: //nolint:errorlint // returned as it is by beat
+	case err == nil, errors.Is(err, message.ErrLeaseLost):
 		return reply, err
 	case p.conn != nil:
 		_ = p.conn.Close()

@@ -22,18 +22,20 @@ const (
 // Who counts as alive: exactly those whose beat would be accepted.
 const living = `m.worker_id IN (SELECT w.id FROM styx_workers w WHERE w.dead_at IS NULL AND w.beat_at + w.lease_us >= ` + clock + `)`
 
-// Rescue goes through styx_messages_held, which has all that it takes to
-// tell what is lost. Without any it does not write.
+// heldText is what is held and lost. The index covers it.
+const heldText = `styx_messages m INDEXED BY styx_messages_held WHERE m.status = 1 AND (m.deadline <= ` + clock + ` OR NOT ` + living + `)`
+
+// Rescue goes through all that is held. Without anything lost it does not
+// write.
 func (s *Store) Rescue(ctx context.Context, limit int) ([]store.Rescued, error) {
-	const held = `styx_messages m INDEXED BY styx_messages_held WHERE m.status = 1 AND (m.deadline <= ` + clock + ` OR NOT ` + living + `)`
 	var found bool
-	if err := s.row(ctx, []any{&found}, "SELECT EXISTS (SELECT 1 FROM "+held+")"); err != nil {
+	if err := s.row(ctx, []any{&found}, "SELECT EXISTS (SELECT 1 FROM "+heldText+")"); err != nil {
 		return nil, fmt.Errorf("rescue messages: %w", s.mapError(ctx, err))
 	}
 	if !found {
 		return nil, nil
 	}
-	all, err := s.rescue(ctx, "SELECT m.id FROM "+held+" LIMIT ?", max(limit, 1))
+	all, err := s.rescue(ctx, "SELECT m.id FROM "+heldText+" LIMIT ?", max(limit, 1))
 	if err != nil {
 		return nil, fmt.Errorf("rescue messages: %w", err)
 	}
@@ -156,7 +158,7 @@ func charge(w *work, l *lost, now int64) error {
 func delayAfter(n int) time.Duration {
 	const doublings = 20 // far beyond the cap
 	d := min(delayCap, firstDelay<<min(max(n-1, 0), doublings))
-	return min(delayCap, time.Duration(float64(d)*(0.75+0.5*rand.Float64()))) //nolint:gosec // spreads load
+	return min(delayCap, time.Duration(float64(d)*(0.75+0.5*rand.Float64())))
 }
 
 // fingerprint groups the losses of one kind.

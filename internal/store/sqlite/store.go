@@ -14,6 +14,10 @@
 // (the log is synced to the disk), single enqueues that wait together are
 // written together.
 //
+// Ids are given by the database's own counter, which a rollback takes back: an
+// id that a rolled-back transaction was given may be given again, but one that
+// anybody could see never is.
+//
 // A message's row names the claim that holds it, so there are no claims rows:
 // the partial index styx_messages_held shows who holds what, and a claim's
 // number settles what is an orphan.

@@ -162,7 +162,7 @@ func (s *Store) inside(ctx context.Context, on conn, f func(w *work) error) erro
 		return err
 	}
 	w := newWork(ctx, on)
-	defer w.close()
+	defer func() { w.close() }()
 	if tx, ok := on.(*sql.Tx); ok {
 		if ended(w.ctx, tx) {
 			return fmt.Errorf("%w: SQLite has rolled it back", message.ErrTxDone)
@@ -173,8 +173,8 @@ func (s *Store) inside(ctx context.Context, on conn, f func(w *work) error) erro
 		return mapError(ctx, on, err)
 	}
 	_, err := w.exec(lockText)
-	if err != nil && w.cache != nil {
-		// The transaction may be one of another pool.
+	if err != nil && w.cache != nil && codeOf(err) == 0 {
+		// Not SQLite's word: the transaction is one of another pool.
 		w.close()
 		w = newWork(ctx, on)
 		_, err = w.exec(lockText)

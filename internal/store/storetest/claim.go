@@ -24,6 +24,7 @@ var claimProperties = []property{
 	{"eight at once take each of 5,000 once", claimDisjoint},
 	{"enqueues and claims at once lose nothing", claimWhileEnqueueing},
 	{"a lower id that commits late is claimed", claimLateCommit},
+	{"an open transaction is not passed over in the quiet", claimQuiet},
 	{"NextDue is when the next postponed message is due", claimNextDue},
 	{"the token grows with every claim for life", claimToken},
 }
@@ -268,6 +269,35 @@ func claimLateCommit(t *testing.T, f *fixture) {
 		require.NoError(t, tx.Commit())
 		c.Wake()
 		require.Equal(t, []int64{late}, claimedIDs(w.drain(c, 100, false)), "round %d", round)
+	}
+}
+
+// With nothing else going on, no later transaction tells that the one which is
+// still open has drawn its id.
+func claimQuiet(t *testing.T, f *fixture) {
+	w := f.worker()
+	c := w.cursor("q")
+	delayed := w.cursor("d")
+	for round := range 10 {
+		tx := f.begin(nil)
+		late := f.putTx(tx, store.NewMessage{})
+		due := f.putTx(tx, store.NewMessage{Queue: "d", Delay: time.Millisecond})
+		if f.Engine.AbortsTx { // else a claim waits for the transaction
+			for range 6 {
+				c.Wake()
+				require.Empty(t, w.drain(c, 10, false))
+				delayed.Wake()
+				require.Empty(t, w.drain(delayed, 10, false))
+			}
+		}
+		require.NoError(t, tx.Commit())
+		c.Wake()
+		require.Equal(t, []int64{late}, claimedIDs(w.drain(c, 10, false)), "round %d", round)
+		require.Eventually(t, func() bool {
+			delayed.Wake()
+			got := w.drain(delayed, 10, false)
+			return len(got) == 1 && got[0].ID == due
+		}, patience, time.Millisecond)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -107,7 +108,7 @@ func (o benchOptions) check() error {
 			return usageError{text: fmt.Sprintf("--%s must be %d to %d, not %d", c.flag, c.least, c.most, c.value)}
 		}
 	}
-	if !(o.latencyRate > 0 && o.latencyRate <= 10_000) {
+	if math.IsNaN(o.latencyRate) || o.latencyRate <= 0 || o.latencyRate > 10_000 {
 		return usageError{text: fmt.Sprintf("--latency-rate must be above 0 and at most 10000, not %v", o.latencyRate)}
 	}
 	return nil

@@ -81,7 +81,7 @@ func (b *bench) oneByOne(ctx context.Context, rec *benchRecord, starts <-chan st
 	took := make([]time.Duration, 0, b.latencyMessages)
 	for n := range rec.expected {
 		// The pauses differ, so that no clock in the worker keeps step.
-		wait := time.NewTimer(pause/2 + rand.N(pause)) //nolint:gosec // needs no secrecy
+		wait := time.NewTimer(pause/2 + rand.N(pause))
 		select {
 		case <-ctx.Done():
 			wait.Stop()
@@ -93,8 +93,8 @@ func (b *bench) oneByOne(ctx context.Context, rec *benchRecord, starts <-chan st
 		if err != nil {
 			return nil, err
 		}
-		rec.enqueued = append(rec.enqueued, m.ID)
-		b.note(m.ID)
+		rec.enqueued[n] = m.ID
+		b.note(rec.enqueued[n : n+1])
 		at, err := awaitStart(ctx, starts, m.ID)
 		if err != nil {
 			return nil, err

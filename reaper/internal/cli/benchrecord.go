@@ -23,7 +23,7 @@ type benchRecord struct {
 func newBenchRecord(expected int) *benchRecord {
 	return &benchRecord{
 		expected: expected,
-		enqueued: make([]int64, 0, expected),
+		enqueued: make([]int64, expected),
 		ids:      make([]int64, expected+expected/10+1000), // some room for what is seen twice
 		all:      make(chan struct{}),
 	}

@@ -56,6 +56,7 @@ type benchSettings struct {
 	Concurrency    int    `json:"concurrency"`
 	PayloadBytes   int    `json:"payload_bytes"`
 	EnqueueBatch   int    `json:"enqueue_batch"`
+	Producers      int    `json:"enqueue_goroutines"`
 	SingleEnqueue  int    `json:"single_enqueue_goroutines,omitempty"`
 	LatencyWorkers int    `json:"latency_concurrency,omitempty"`
 	Connections    int    `json:"max_open_connections"`
@@ -75,7 +76,7 @@ func (b *bench) newResult(ctx context.Context) (*benchResult, error) {
 		Queue: b.queue, Engine: b.db.Engine,
 		Versions: benchVersions{Styx: v.Version, Go: v.Go, Platform: v.Platform, Server: server},
 		Settings: benchSettings{
-			Concurrency: b.concurrency, PayloadBytes: b.payloadBytes, EnqueueBatch: b.batch(),
+			Concurrency: b.concurrency, PayloadBytes: b.payloadBytes, EnqueueBatch: b.batch(), Producers: benchProducers,
 			SingleEnqueue: b.singles, Connections: b.db.Stats().MaxOpenConnections,
 			Lease: worker.DefaultLease.String(), CPUs: runtime.NumCPU(), Database: settings,
 		},
@@ -126,7 +127,7 @@ func (r *benchResult) write(w io.Writer) {
 		_, _ = fmt.Fprintf(t, name+"\t"+format+"\n", args...)
 	}
 	line("messages", "%d of %d bytes", r.Messages, r.Settings.PayloadBytes)
-	line("enqueue", "%.0f/s in batches of %d", r.EnqueuePer, r.Settings.EnqueueBatch)
+	line("enqueue", "%.0f/s in batches of %d from %d goroutines", r.EnqueuePer, r.Settings.EnqueueBatch, r.Settings.Producers)
 	line("drain", "%.0f/s at concurrency %d", r.DrainPer, r.Settings.Concurrency)
 	line("both", "%.0f/s", r.TotalPer)
 	if r.WAL != nil {
