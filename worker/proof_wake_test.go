@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -94,9 +95,12 @@ func TestProofLowerIDCommitsLate(t *testing.T) {
 func TestProofTimeZones(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
-		const zone = "&TimeZone=Pacific/Apia"
 		if r.db.Schema != "" {
-			r.db.URL += zone
+			separator := " "
+			if strings.Contains(r.db.URL, "://") {
+				separator = "&"
+			}
+			r.db.URL += separator + "TimeZone=Pacific/Apia"
 			db := r.open()
 			var shown string
 			require.NoError(t, db.QueryRowContext(t.Context(), "SHOW TimeZone").Scan(&shown))

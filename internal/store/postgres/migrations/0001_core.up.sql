@@ -17,7 +17,7 @@ CREATE TABLE {{schema}}.messages (
     timeout_ms      bigint      NOT NULL DEFAULT 0,
     retry_count     integer     NOT NULL DEFAULT 0,
     max_retries     integer     NOT NULL,
-    status          smallint    NOT NULL DEFAULT 0 CHECK (status IN (0, 1)),
+    status          smallint    NOT NULL DEFAULT 0,
     priority        smallint    NOT NULL DEFAULT 0,
     losses          smallint    NOT NULL DEFAULT 0,
     snoozes         smallint    NOT NULL DEFAULT 0,
