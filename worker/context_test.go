@@ -28,8 +28,10 @@ func TestTimeout(t *testing.T) {
 			"its error": {context.Cause, message.StatusPending, message.FailureTransient, "worker.Timeout", ""},
 			"ctx.Err()": {func(ctx context.Context) error { return wrap(ctx.Err()) }, message.StatusPending, message.FailureUnknown, "worker.Timeout", ""},
 			"permanent": {func(context.Context) error { return worker.Permanent(errBroken) }, message.StatusDead, message.FailurePermanent, "*errors.errorString", message.DecisionPoison},
-			"permanent timeout": {func(ctx context.Context) error { return worker.Permanent(context.Cause(ctx)) },
-				message.StatusDead, message.FailurePermanent, "worker.Timeout", message.DecisionPoison},
+			"permanent timeout": {
+				func(ctx context.Context) error { return worker.Permanent(context.Cause(ctx)) },
+				message.StatusDead, message.FailurePermanent, "worker.Timeout", message.DecisionPoison,
+			},
 			"another error": {func(context.Context) error { return errBroken }, message.StatusPending, message.FailureUnknown, "*errors.errorString", ""},
 			"nil":           {func(context.Context) error { return nil }, message.StatusSucceeded, "", "", ""},
 			"snooze":        {func(context.Context) error { return worker.Snooze(time.Hour) }, message.StatusPending, "", "", ""},

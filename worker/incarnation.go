@@ -38,9 +38,7 @@ func (i *incarnation) remove(tasks ...*task) {
 		delete(i.tasks, t)
 	}
 	i.mu.Unlock()
-	for _, t := range tasks {
-		i.ledger.settled(t.number)
-	}
+	i.ledger.settled(tasks)
 }
 
 func (i *incarnation) all() []*task {

@@ -20,7 +20,7 @@ import (
 func TestLongHandlerIsNotReaped(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
-		const lease = time.Second
+		const lease = 2 * time.Second
 		w, log := r.worker(worker.Config{Lease: lease, Timeout: time.Second})
 		var ran atomic.Int64
 		worker.Handle(w, func(ctx context.Context, _ *worker.Message[job]) error {
@@ -54,7 +54,7 @@ func TestLongHandlerIsNotReaped(t *testing.T) {
 func TestBeatsBesideAFullPool(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
-		const lease, conns = time.Second, 8
+		const lease, conns = 2 * time.Second, 8
 		db := r.open()
 		db.SetMaxOpenConns(conns)
 		w, err := worker.New(db, worker.Config{
@@ -92,7 +92,7 @@ func TestBeatsBesideAFullPool(t *testing.T) {
 // worker. PostgreSQL only: SQLite has one writer, and such a handler is it.
 func TestBeatsBesideOpenTransactions(t *testing.T) {
 	r := onPostgres(t)
-	const lease = time.Second
+	const lease = 2 * time.Second
 	w, log := r.worker(worker.Config{Lease: lease, Concurrency: 10})
 	worker.Handle(w, func(ctx context.Context, m *worker.Message[job]) error {
 		return r.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {

@@ -42,17 +42,20 @@ func (l *ledger) failed(number int64) {
 	delete(l.open, number)
 }
 
-// settled counts one message of a claim as settled or given up.
-func (l *ledger) settled(number int64) {
+// settled counts messages as settled or given up.
+func (l *ledger) settled(tasks []*task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n, ok := l.open[number]; ok {
-		if n > 1 {
-			l.open[number] = n - 1
-			return
+	for _, t := range tasks {
+		n, ok := l.open[t.number]
+		switch {
+		case !ok:
+		case n > 1:
+			l.open[t.number] = n - 1
+		default:
+			delete(l.open, t.number)
+			l.settle = append(l.settle, t.number)
 		}
-		delete(l.open, number)
-		l.settle = append(l.settle, number)
 	}
 }
 

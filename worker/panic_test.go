@@ -40,6 +40,8 @@ type disaster struct {
 	noStack bool
 }
 
+func nothing[T any]() *T { return nil }
+
 func disasters() map[string]disaster {
 	throw := func(v any) func() error { return func() error { panic(v) } }
 	return map[string]disaster{
@@ -48,9 +50,9 @@ func disasters() map[string]disaster {
 		"nil":             {do: throw(nil), class: "panic(*runtime.PanicNilError)", text: "panic: panic called with nil argument"},
 		"a struct":        {do: throw(point{1, 2}), class: "panic(worker_test.point)", text: "panic: {1 2}"},
 		"a mute error":    {do: throw(&mute{}), class: "panic(*worker_test.mute)", text: "panic: %!v(PANIC=Error method: it is broken)"},
-		"nil dereference": {do: func() error { var p *point; return errors.New(string(rune(p.X))) }, class: "panic(runtime.errorString)", text: "invalid memory address"},
-		"index":           {do: func() error { var list []error; return list[len(list)] }, class: "panic(runtime.boundsError)", text: "index out of range"},
-		"nil map":         {do: func() error { var m map[string]int; m["a"]++; return nil }, class: "panic(runtime.plainError)", text: "nil map"},
+		"nil dereference": {do: func() error { return errors.New(literal(int64(nothing[point]().X))) }, class: "panic(runtime.errorString)", text: "invalid memory address"},
+		"index":           {do: func() error { return []error{}[len(literal(0))] }, class: "panic(runtime.boundsError)", text: "index out of range"},
+		"nil map":         {do: func() error { (*new(map[string]int))["a"]++; return nil }, class: "panic(runtime.plainError)", text: "nil map"},
 		"a long text":     {do: throw(strings.Repeat("x", 1<<20)), class: "panic(string)", text: "xxx…"},
 		"goexit":          {do: func() error { runtime.Goexit(); return nil }, class: "runtime.Goexit", text: "runtime.Goexit"},
 		"panic explosive": {do: throw(explosive{}), text: "panicked"},
@@ -196,7 +198,7 @@ func TestMiddleware(t *testing.T) {
 		calls := make(chan string, 4)
 		worker.Handle(w, func(ctx context.Context, m *worker.Message[job]) error {
 			calls <- m.CorrelationID
-			trail <- "handler after " + ctx.Value(key{}).(string) //nolint:forcetypeassert,errcheck // it must be there
+			trail <- "handler after " + ctx.Value(key{}).(string)
 			return errBroken
 		}, nil)
 		run := r.start(w)

@@ -77,7 +77,7 @@ func childWork() error {
 			<-word
 		case "fail":
 			return errBroken
-		default:
+		case "slow":
 			<-time.After(time.Duration(m.Payload.N) * time.Millisecond)
 		}
 		return nil
@@ -117,7 +117,8 @@ func (r *rig) spawn(name string, env ...string) *child {
 		_ = c.cmd.Process.Signal(syscall.SIGCONT)
 		_ = c.cmd.Process.Kill()
 		go func() {
-			for range c.lines { //nolint:revive // make room for the reader
+			for range c.lines {
+				continue // make room for the reader
 			}
 		}()
 		<-read

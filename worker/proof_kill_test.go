@@ -168,7 +168,8 @@ func TestProofZombie(t *testing.T) {
 		r.wait(message.StatusSucceeded, ids...)
 		require.NoError(t, run.stop())
 		stop()
-		before := []message.Message{r.get(ids[0]), r.get(ids[1])}
+		both := func() []message.Message { return []message.Message{r.get(ids[0]), r.get(ids[1])} }
+		before := both()
 
 		_, err := zombie.in.Write([]byte("go on\n")) // its handler returns success as soon as it can
 		require.NoError(t, err)
@@ -179,7 +180,7 @@ func TestProofZombie(t *testing.T) {
 		more := r.enqueue(job{}, nil)
 		m := r.wait(message.StatusSucceeded, more)
 		require.Greater(t, m.WorkerID, before[0].WorkerID)
-		require.Equal(t, before, []message.Message{r.get(ids[0]), r.get(ids[1])})
+		require.Equal(t, before, both())
 		for i, id := range ids {
 			require.Equal(t, 1, before[i].RetryCount)
 			require.NotEqual(t, old, before[i].WorkerID)
@@ -214,7 +215,7 @@ func TestProofRollingRestart(t *testing.T) {
 		for round := range 6 {
 			items := make([]client.Item, 100)
 			for i := range items {
-				items[i] = client.Item{Payload: job{N: 10 + i%40}}
+				items[i] = client.Item{Payload: job{N: 10 + i%40, Text: "slow"}}
 			}
 			_, err := r.client.EnqueueMany(t.Context(), items)
 			require.NoError(t, err)

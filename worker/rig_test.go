@@ -132,7 +132,7 @@ func (r *rig) start(w *worker.Worker) *running {
 	}()
 	r.t.Cleanup(func() {
 		cancel()
-		run.wait()
+		_ = run.wait()
 	})
 	return run
 }

@@ -218,7 +218,8 @@ func TestStartsAndStops(t *testing.T) {
 func TestBeatsWhileItDrains(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
-		w, log := r.worker(worker.Config{Lease: time.Second})
+		const lease = 2 * time.Second
+		w, log := r.worker(worker.Config{Lease: lease})
 		began, resume := make(chan struct{}, 2), make(chan struct{})
 		worker.Handle(w, func(context.Context, *worker.Message[job]) error {
 			began <- struct{}{}
@@ -230,7 +231,7 @@ func TestBeatsWhileItDrains(t *testing.T) {
 		receive(t, began)
 		reaped := r.reaping()
 		run.cancel()
-		<-time.After(4 * time.Second) // of leases
+		<-time.After(3 * lease)
 		close(resume)
 		require.NoError(t, run.wait())
 		require.Empty(t, reaped())

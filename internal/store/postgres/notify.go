@@ -95,12 +95,13 @@ func (n *notifier) run(ctx context.Context) {
 	}
 }
 
-// send notifies for those queues that a worker waits at. An error is dropped:
-// workers poll as well.
+// send notifies for those queues that a worker waits at. Its transaction holds
+// nothing that must last, so its commit does not wait for the disk. An error
+// is dropped: workers poll as well.
 func (n *notifier) send(ctx context.Context, queues []string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	_, _ = n.s.sql.ExecContext(ctx, n.s.text(`SELECT pg_notify($1, q) FROM unnest($2::text[]) AS q
+	_, _ = n.s.sql.ExecContext(ctx, n.s.text(`SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, q) FROM unnest($2::text[]) AS q
 	WHERE EXISTS (SELECT FROM {{s}}listeners l WHERE l.queue = q)`), n.s.channel(), textArrayOf(queues))
 }
 

@@ -65,14 +65,22 @@ func (s *Store) settleOnce(ctx context.Context, workerID int64, batch []store.Se
 		}
 	}
 	if len(good) > 0 || len(done) > 0 {
-		if err := s.succeed(ctx, s.sql, workerID, batch, good, done, true, settled); err != nil {
+		n, err := s.succeed(ctx, s.sql, workerID, batch, good, done, true)
+		if err != nil {
 			return err
 		}
-		if left := missing(batch, good, settled); len(left) > 0 {
-			if err := s.succeed(ctx, s.sql, workerID, batch, left, nil, false, settled); err != nil {
+		if n < len(good) {
+			more, err := s.succeed(ctx, s.sql, workerID, batch, good, nil, false)
+			if err != nil {
 				return err
 			}
+			n += more
 		}
+		if n == len(good) {
+			for _, i := range good {
+				settled[batch[i].ID] = struct{}{}
+			}
+		} // otherwise the archive tells which
 	}
 	if len(bad) > 0 {
 		if err := s.fail(ctx, s.sql, workerID, batch, bad, settled); err != nil {
@@ -90,19 +98,22 @@ func (s *Store) settleOnce(ctx context.Context, workerID int64, batch []store.Se
 func (s *Store) SettleTx(ctx context.Context, c bun.IConn, workerID int64, one store.Settlement) error {
 	on, batch, first := bare(c), []store.Settlement{one}, []int{0}
 	settled := map[int64]struct{}{}
-	var err error
+	var (
+		n   int
+		err error
+	)
 	if one.Verb == store.Succeed {
-		err = s.succeed(ctx, on, workerID, batch, first, nil, false, settled)
+		n, err = s.succeed(ctx, on, workerID, batch, first, nil, false)
 	} else {
 		err = s.fail(ctx, on, workerID, batch, first, settled)
 	}
-	if err == nil && len(settled) == 0 {
+	if err == nil && n+len(settled) == 0 {
 		err = s.already(ctx, on, batch, first, settled)
 	}
 	switch {
 	case err != nil:
 		return mapError(err)
-	case len(settled) == 0:
+	case n+len(settled) == 0:
 		return message.ErrLeaseLost
 	}
 	return nil
@@ -118,14 +129,14 @@ func missing(batch []store.Settlement, of []int, settled map[int64]struct{}) []i
 	return left
 }
 
-// succeed moves messages to the archive.
+// succeed moves messages to the archive and returns how many.
 //
 // Locks: the rows that it deletes, and the keys' rows of those with a key.
 // Index: none on the first try, which goes to the places where the claim left
 // the rows (a row does not move while it is held, but for an Extend, which
 // makes a new version); the primary key on the second. Either way every row
 // is checked against its id, token, worker and status.
-func (s *Store) succeed(ctx context.Context, on conn, workerID int64, batch []store.Settlement, of []int, done []int64, byPlace bool, settled map[int64]struct{}) error {
+func (s *Store) succeed(ctx context.Context, on conn, workerID int64, batch []store.Settlement, of []int, done []int64, byPlace bool) (n int, err error) {
 	ids, tokens, elapsed := make([]int64, len(of)), make([]int64, len(of)), make([]int64, len(of))
 	places := make([]byte, 0, 12*len(of))
 	keyed, noted := false, false
@@ -149,7 +160,14 @@ func (s *Store) succeed(ctx context.Context, on conn, workerID int64, batch []st
 	if noted {
 		args = append(args, notes.String())
 	}
-	return s.archiving(ctx, on, text, args, settled)
+	err = on.QueryRowContext(ctx, text, args...).Scan(&n)
+	if sqlState(err) == "23514" && on == conn(s.sql) { // no partition for today
+		if err := s.ensurePartition(ctx); err != nil {
+			return 0, err
+		}
+		err = on.QueryRowContext(ctx, text, args...).Scan(&n)
+	}
+	return n, err
 }
 
 // succeedText writes the statement. The pairs of id and token are compared
@@ -193,23 +211,10 @@ func succeedText(byPlace, keyed, noted bool) string {
 )` + freed + `, forgotten AS (
 	DELETE FROM {{s}}claims WHERE worker_id = $1 AND number = ANY($5::bigint[])
 )
-SELECT id FROM gone`
+SELECT count(*) FROM gone`
 }
 
-// archiving runs a statement that inserts into the archive and collects the
-// ids that it returns; a missing partition is made and the statement tried
-// again, where it stands alone.
-func (s *Store) archiving(ctx context.Context, on conn, text string, args []any, settled map[int64]struct{}) error {
-	err := collectIDs(ctx, on, text, args, settled)
-	if sqlState(err) == "23514" && on == conn(s.sql) {
-		if err := s.ensurePartition(ctx); err != nil {
-			return err
-		}
-		err = collectIDs(ctx, on, text, args, settled)
-	}
-	return err
-}
-
+// collectIDs runs a statement that returns ids.
 func collectIDs(ctx context.Context, on conn, text string, args []any, into map[int64]struct{}) error {
 	rows, err := on.QueryContext(ctx, text, args...)
 	if err != nil {

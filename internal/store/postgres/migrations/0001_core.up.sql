@@ -232,7 +232,7 @@ CREATE VIEW {{schema}}.all_messages AS
       FROM {{schema}}.dead_letters d
      WHERE d.resolution IS DISTINCT FROM 'replayed';
 
--- Payloads are written once and read once: lz4 costs a fraction of pglz, where
+-- Payloads and the ids of a claim are written and read once: lz4 costs a fraction of pglz, where
 -- the server was built with it.
 DO $$
 BEGIN
@@ -241,6 +241,7 @@ BEGIN
         ALTER TABLE {{schema}}.messages ALTER COLUMN payload SET COMPRESSION lz4;
         ALTER TABLE {{schema}}.archive ALTER COLUMN payload SET COMPRESSION lz4;
         ALTER TABLE {{schema}}.dead_letters ALTER COLUMN payload SET COMPRESSION lz4;
+        ALTER TABLE {{schema}}.claims ALTER COLUMN ids SET COMPRESSION lz4;
     END IF;
 END
 $$;
