@@ -65,6 +65,7 @@ func (r *run) beatOnce(ctx context.Context, inc *incarnation, pulse store.Pulse,
 		inc.ledger.undone(b.Done)
 		return err
 	}
+	inc.ledger.deleted(b.Done)
 	if reply.Orphans > 0 {
 		r.log.orphans(ctx, reply.Orphans)
 		r.wakeAll()

@@ -60,7 +60,7 @@ func TestCompleteTx(t *testing.T) {
 			}
 			var err error
 			if m.Payload.Text == "sql.Tx" {
-				tx, err = r.db.DB.BeginTx(ctx, nil)
+				tx, err = r.db.DB.DB.BeginTx(ctx, nil)
 			} else {
 				tx, err = r.db.BeginTx(ctx, nil)
 			}

@@ -113,7 +113,9 @@ func (r *run) invoke(t *task) (err error) {
 // returned runs when the handler's goroutine ends, however it ends.
 func (r *run) returned(t *task) {
 	t.cancel(nil)
-	if t.state.Load() != stateReturned {
+	if t.state.Load() == stateReturned {
+		t.m.Payload = "" // messages of one claim are kept together, payloads must not be
+	} else {
 		r.ashore(t)
 	}
 	r.free(t)

@@ -181,7 +181,7 @@ func (r *run) begin(ctx context.Context, q *queue, inc *incarnation, number int6
 	now := time.Now()
 	for i := range batch {
 		t := &tasks[i]
-		t.r, t.inc, t.queue, t.number, t.m, t.started, t.suspect = r, inc, q, number, batch[i], now, suspect
+		t.r, t.inc, t.queue, t.number, t.m, t.started, t.suspect = r, inc, q, number, &batch[i], now, suspect
 		t.m.Status = message.StatusProcessing
 		t.handler = r.handlerOf(q.spec.Name, t.m.Kind)
 		t.Context, t.cancel = context.WithCancelCause(r.base)

@@ -1,6 +1,9 @@
 package worker
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // ledger keeps the numbers of an incarnation's claims: which are being made,
 // and how many messages of each are not settled yet. What it does not know
@@ -10,6 +13,7 @@ type ledger struct {
 	last   int64
 	open   map[int64]int // messages not settled; -1 while the claim runs
 	settle []int64       // done with, row not deleted yet
+	flight []int64       // their rows are being deleted
 }
 
 func newLedger() *ledger { return &ledger{open: map[int64]int{}} }
@@ -60,7 +64,7 @@ func (l *ledger) settled(tasks []*task) {
 }
 
 // done takes the numbers whose rows may be deleted, at least atLeast of them
-// or none.
+// or none. They stay known until deleted or undone is told of them.
 func (l *ledger) done(atLeast int) []int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,14 +73,29 @@ func (l *ledger) done(atLeast int) []int64 {
 	}
 	out := l.settle
 	l.settle = nil
+	l.flight = append(l.flight, out...)
 	return out
+}
+
+// deleted forgets numbers whose rows are gone.
+func (l *ledger) deleted(numbers []int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.land(numbers)
 }
 
 // undone gives numbers back whose rows could not be deleted.
 func (l *ledger) undone(numbers []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.land(numbers)
 	l.settle = append(l.settle, numbers...)
+}
+
+func (l *ledger) land(numbers []int64) {
+	if len(numbers) > 0 {
+		l.flight = slices.DeleteFunc(l.flight, func(n int64) bool { return slices.Contains(numbers, n) })
+	}
 }
 
 // known returns every number in use, settled ones too, and the newest.
@@ -87,5 +106,5 @@ func (l *ledger) known() (numbers []int64, upTo int64) {
 	for n := range l.open {
 		numbers = append(numbers, n)
 	}
-	return append(numbers, l.settle...), l.last
+	return append(append(numbers, l.settle...), l.flight...), l.last
 }

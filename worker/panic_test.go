@@ -52,7 +52,7 @@ func disasters() map[string]disaster {
 		"a mute error":    {do: throw(&mute{}), class: "panic(*worker_test.mute)", text: "panic: %!v(PANIC=Error method: it is broken)"},
 		"nil dereference": {do: func() error { return errors.New(literal(int64(nothing[point]().X))) }, class: "panic(runtime.errorString)", text: "invalid memory address"},
 		"index":           {do: func() error { return []error{}[len(literal(0))] }, class: "panic(runtime.boundsError)", text: "index out of range"},
-		"nil map":         {do: func() error { (*new(map[string]int))["a"]++; return nil }, class: "panic(runtime.plainError)", text: "nil map"},
+		"nil pointer":     {do: func() error { (*nothing[map[string]int]())["a"]++; return nil }, class: "panic(runtime.errorString)", text: "nil pointer dereference"},
 		"a long text":     {do: throw(strings.Repeat("x", 1<<20)), class: "panic(string)", text: "xxx…"},
 		"goexit":          {do: func() error { runtime.Goexit(); return nil }, class: "runtime.Goexit", text: "runtime.Goexit"},
 		"panic explosive": {do: throw(explosive{}), text: "panicked"},

@@ -45,6 +45,9 @@ func childWork() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	db, err := openURL(ctx, os.Getenv(schemaVariable), os.Getenv(urlVariable))
+	if ctx.Err() != nil {
+		return nil // stopped before it began
+	}
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ func TestProofStaleSettlesBesideReapers(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		const workers, messages = 4, 400
 		ids := r.jobs(messages, nil)
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 		defer cancel()
 		r.exec("UPDATE {{s}}messages SET max_retries = 1000000")
 		var (

@@ -141,6 +141,7 @@ func (s *settler) record(ctx context.Context, inc *incarnation, batch []settled)
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		results, err := s.call(ctx, inc, outcomes, done)
 		if err == nil {
+			inc.ledger.deleted(done)
 			s.report(batch, results)
 			return
 		}
@@ -165,15 +166,14 @@ func (s *settler) record(ctx context.Context, inc *incarnation, batch []settled)
 }
 
 func (s *settler) call(ctx context.Context, inc *incarnation, outcomes []store.Settlement, done []int64) ([]error, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	return s.r.store.Settle(ctx, inc.id, outcomes, done)
 }
 
 func (s *settler) report(batch []settled, results []error) {
 	for i, err := range results {
-		switch {
-		case errors.Is(err, message.ErrLeaseLost):
+		if errors.Is(err, message.ErrLeaseLost) {
 			s.r.log.lost(batch[i].task)
 		}
 	}

@@ -32,7 +32,7 @@ type task struct {
 	queue   *queue
 	handler *handler
 	number  int64
-	m       store.Claimed
+	m       *store.Claimed
 	started time.Time
 	suspect bool
 

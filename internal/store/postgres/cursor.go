@@ -232,6 +232,7 @@ func (c *cursor) settle(src source, lane int, got []store.Claimed, full bool) {
 			return
 		}
 		c.askDue = false
+		c.nextDue = time.Now() // what comes next is for a probe to say
 		c.due.exhausted(c.seen.now, time.Time.Compare)
 	default:
 		f := &c.floors[lane]
