@@ -50,7 +50,6 @@ func run(m *testing.M) int {
 }
 
 var buildAll = sync.OnceValues(func() (string, error) {
-	//nolint:noctx // shared by the tests, bounded by go test
 	out, err := exec.Command("go", "build", "-o", programs+string(filepath.Separator), "./...").CombinedOutput()
 	return string(out), err
 })

@@ -126,7 +126,7 @@ func TestClassifierOrder(t *testing.T) {
 			until(t, "it failed", func() bool { return len(r.attempts(ids[name])) == 1 })
 			require.Equal(t, want, r.attempts(ids[name])[0].FailureKind, name)
 		}
-		require.Len(t, log.lines(t, "classifier panicked, the default is used"), 3)
+		require.Len(t, log.lines(t, "callback panicked, the default is used"), 3)
 		require.Len(t, log.lines(t, lineFailed, lineDead), len(errs))
 	})
 }

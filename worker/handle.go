@@ -109,7 +109,7 @@ func HandleQueue(w *Worker, queue string, fn func(ctx context.Context, m *Messag
 func kindOf[T Payload]() string {
 	var zero T
 	if t := reflect.TypeFor[T](); t.Kind() == reflect.Pointer {
-		zero = reflect.New(t.Elem()).Interface().(T) //nolint:forcetypeassert,errcheck // a new T is a T
+		zero = reflect.New(t.Elem()).Interface().(T) //nolint:forcetypeassert // a new T is a T
 	}
 	return zero.Kind()
 }

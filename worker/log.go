@@ -26,15 +26,20 @@ func identity(t *task) []any {
 
 // failed is the one line of a failed attempt or dead letter.
 func (l logger) failed(t *task, s *store.Settlement) {
-	level, text, decision := slog.LevelWarn, "attempt failed", "retry"
+	level, decision := slog.LevelWarn, "retry"
 	if s.Verb == store.Bury {
-		level, text, decision = slog.LevelError, "message is dead", string(s.Failure.Decision)
+		level, decision = slog.LevelError, string(s.Failure.Decision)
 	}
-	l.l.Log(t.Context, level, text, append(identity(t),
+	attrs := append(identity(t),
 		slog.String("decision", decision), slog.String("failure_kind", string(s.Failure.Kind)),
 		slog.String("error_class", s.Failure.Class), slog.String("error", s.Failure.Message),
 		slog.String("fingerprint", s.Failure.Fingerprint), slog.Duration("retry_in", s.Delay),
-		slog.Duration("elapsed", s.Elapsed))...)
+		slog.Duration("elapsed", s.Elapsed))
+	if s.Verb == store.Bury {
+		l.l.Log(t.Context, level, "message is dead", attrs...)
+		return
+	}
+	l.l.Log(t.Context, level, "attempt failed", attrs...)
 }
 
 func (l logger) lost(t *task) {
@@ -48,8 +53,8 @@ func (l logger) abandoned(t *task) {
 }
 
 func (l logger) callback(t *task, what string, value any) {
-	l.l.ErrorContext(t.Context, what+" panicked, the default is used",
-		append(identity(t), slog.String("panic", failure.Clean(fmt.Sprint(value), maxNote)))...)
+	l.l.ErrorContext(t.Context, "callback panicked, the default is used",
+		append(identity(t), slog.String("callback", what), slog.String("panic", failure.Clean(fmt.Sprint(value), maxNote)))...)
 }
 
 func (l logger) gaveUp(batch []settled, err error) {

@@ -178,7 +178,7 @@ func TestRetryPolicyMayBeOdd(t *testing.T) {
 		require.ElementsMatch(t, []string{"zero", "negative", "panics"}, came)
 		a := r.attempts(panics)[0]
 		require.InDelta(t, 2*time.Second, a.RetryAfter.Sub(a.FinishedAt), float64(600*time.Millisecond)) // the default policy
-		require.Len(t, log.lines(t, "retry policy panicked, the default is used"), 1)
+		require.Len(t, log.lines(t, "callback panicked, the default is used"), 1)
 		a = r.attempts(huge)[0]
 		require.Equal(t, message.MaxDelay, a.RetryAfter.Sub(a.FinishedAt).Round(time.Minute))
 	})

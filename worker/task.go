@@ -127,7 +127,7 @@ func (t *task) extend(ctx context.Context, d time.Duration) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.Context.Err() != nil {
+	if t.Err() != nil {
 		return context.Cause(t.Context)
 	}
 	t.deadline = time.Now().Add(d)

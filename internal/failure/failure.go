@@ -28,7 +28,7 @@ type Classed interface{ ErrorClass() string }
 // a mere wrapper.
 func Class(err error) string {
 	for e := err; e != nil; {
-		if c, ok := e.(Classed); ok { //nolint:errorlint // the chain is walked here
+		if c, ok := e.(Classed); ok {
 			return Clean(call(c.ErrorClass), MaxClass)
 		}
 		name := reflect.TypeOf(e).String()

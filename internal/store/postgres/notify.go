@@ -110,19 +110,7 @@ func (n *notifier) send(ctx context.Context, queues []string) {
 func (n *notifier) check(ctx context.Context, xids []string) time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	status := map[string]string{}
-	rows, err := n.s.sql.QueryContext(ctx,
-		`SELECT x, coalesce(pg_xact_status(x::xid8), 'unknown') FROM unnest($1::text[]) AS x`, textArrayOf(xids))
-	if err == nil {
-		for rows.Next() {
-			var xid, st string
-			if rows.Scan(&xid, &st) == nil {
-				status[xid] = st
-			}
-		}
-		err = rows.Err()
-		_ = rows.Close()
-	}
+	status, err := n.ask(ctx, xids)
 
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -147,4 +135,23 @@ func (n *notifier) check(ctx context.Context, xids []string) time.Duration {
 		pause = 0
 	}
 	return pause
+}
+
+// ask returns the status of each transaction that the server knows of.
+func (n *notifier) ask(ctx context.Context, xids []string) (map[string]string, error) {
+	rows, err := n.s.sql.QueryContext(ctx,
+		`SELECT x, coalesce(pg_xact_status(x::xid8), 'unknown') FROM unnest($1::text[]) AS x`, textArrayOf(xids))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	status := map[string]string{}
+	for rows.Next() {
+		var xid, st string
+		if err := rows.Scan(&xid, &st); err != nil {
+			return nil, err
+		}
+		status[xid] = st
+	}
+	return status, rows.Err()
 }

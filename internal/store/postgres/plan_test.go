@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"database/sql"
 	"fmt"
 	"strings"
 	"testing"
@@ -64,23 +65,30 @@ func TestHotStatementsKeepTheirPlansInEveryStateOfTheStatistics(t *testing.T) {
 				exec(fmt.Sprintf("PREPARE p%d AS %s", i, hot.Text))
 				for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
 					exec("SET plan_cache_mode = " + mode)
-					rows, err := conn.QueryContext(t.Context(), fmt.Sprintf("EXPLAIN EXECUTE p%d(%s)", i, hot.Args))
-					require.NoError(t, err, hot.Name)
-					var plan strings.Builder
-					for rows.Next() {
-						var line string
-						require.NoError(t, rows.Scan(&line))
-						plan.WriteString(line + "\n")
-					}
-					require.NoError(t, rows.Err())
-					what := hot.Name + ", " + mode + ":\n" + plan.String()
-					require.NotContains(t, plan.String(), "Seq Scan on messages", what)
-					require.NotContains(t, plan.String(), "JIT", what)
+					plan := explain(t, conn, fmt.Sprintf("EXPLAIN EXECUTE p%d(%s)", i, hot.Args))
+					what := hot.Name + ", " + mode + ":\n" + plan
+					require.NotContains(t, plan, "Seq Scan on messages", what)
+					require.NotContains(t, plan, "JIT", what)
 					for _, index := range hot.Index {
-						require.Contains(t, plan.String(), index, what)
+						require.Contains(t, plan, index, what)
 					}
 				}
 			}
 		})
 	}
+}
+
+func explain(t *testing.T, conn *sql.Conn, query string) string {
+	t.Helper()
+	rows, err := conn.QueryContext(t.Context(), query)
+	require.NoError(t, err, query)
+	defer func() { require.NoError(t, rows.Close()) }()
+	var plan strings.Builder
+	for rows.Next() {
+		var line string
+		require.NoError(t, rows.Scan(&line))
+		plan.WriteString(line + "\n")
+	}
+	require.NoError(t, rows.Err())
+	return plan.String()
 }

@@ -165,47 +165,57 @@ func (s *Store) takeKeys(ctx context.Context, on conn, ms []store.NewMessage, id
 	})
 	var first *message.DuplicateError
 	for part := range slices.Chunk(order, chunkRows) {
-		queues, keys, digests := newTextArray(0, false), newTextArray(0, false), newTextArray(0, false)
-		own, windows := make([]int64, len(part)), make([]int64, len(part))
-		for n, i := range part {
-			queues.add(ms[i].Queue)
-			keys.add(ms[i].IdempotencyKey)
-			digests.add(ms[i].Digest)
-			own[n], windows[n] = ids[i], ms[i].KeyWindow.Milliseconds()
-		}
-		rows, err := on.QueryContext(ctx, s.hot.get("take keys", func() string {
-			return `INSERT INTO {{s}}keys AS k (queue, key, message_id, digest, window_ms, expires_at)
-	SELECT u.queue, u.key, u.id, u.digest, u.window_ms, 'infinity'
-	FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[]) AS u (queue, key, id, digest, window_ms)
-	` + takeOver + ` RETURNING message_id, digest`
-		}), queues.String(), keys.String(), intArray(own), digests.String(), intArray(windows))
+		held, err := s.takeSomeKeys(ctx, on, ms, ids, part)
 		if err != nil {
 			return err
 		}
-		for n := 0; rows.Next(); n++ {
-			var holder int64
-			var digest string
-			if err := rows.Scan(&holder, &digest); err != nil {
-				_ = rows.Close()
-				return err
-			}
-			i := part[n]
-			if holder != ids[i] && (first == nil || i < first.Index) {
-				first = &message.DuplicateError{
-					Queue: ms[i].Queue, Key: ms[i].IdempotencyKey, ID: holder, Index: i, Mismatch: digest != "" && digest != ms[i].Digest,
-				}
-			}
-		}
-		err = rows.Err()
-		_ = rows.Close()
-		if err != nil {
-			return err
+		if held != nil && (first == nil || held.Index < first.Index) {
+			first = held
 		}
 	}
 	if first != nil {
 		return first
 	}
 	return nil
+}
+
+// takeSomeKeys takes the keys of the messages of part and returns the held one
+// that comes first in the batch.
+func (s *Store) takeSomeKeys(ctx context.Context, on conn, ms []store.NewMessage, ids []int64, part []int) (*message.DuplicateError, error) {
+	queues, keys, digests := newTextArray(0, false), newTextArray(0, false), newTextArray(0, false)
+	own, windows := make([]int64, len(part)), make([]int64, len(part))
+	for n, i := range part {
+		queues.add(ms[i].Queue)
+		keys.add(ms[i].IdempotencyKey)
+		digests.add(ms[i].Digest)
+		own[n], windows[n] = ids[i], ms[i].KeyWindow.Milliseconds()
+	}
+	rows, err := on.QueryContext(ctx, s.hot.get("take keys", func() string {
+		return `INSERT INTO {{s}}keys AS k (queue, key, message_id, digest, window_ms, expires_at)
+	SELECT u.queue, u.key, u.id, u.digest, u.window_ms, 'infinity'
+	FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[], $5::bigint[]) AS u (queue, key, id, digest, window_ms)
+	` + takeOver + ` RETURNING message_id, digest`
+	}), queues.String(), keys.String(), intArray(own), digests.String(), intArray(windows))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	var first *message.DuplicateError
+	for n := 0; rows.Next(); n++ {
+		var holder int64
+		var digest string
+		if err := rows.Scan(&holder, &digest); err != nil {
+			return nil, err
+		}
+		i := part[n]
+		if holder != ids[i] && (first == nil || i < first.Index) {
+			first = &message.DuplicateError{
+				Queue: ms[i].Queue, Key: ms[i].IdempotencyKey, ID: holder, Index: i,
+				Mismatch: digest != "" && digest != ms[i].Digest,
+			}
+		}
+	}
+	return first, rows.Err()
 }
 
 // insertChunk is one INSERT … SELECT FROM unnest. A column that is the same in

@@ -260,6 +260,7 @@ func outcomeOf(v store.Verb) string {
 		return string(message.OutcomeDead)
 	case store.Snooze:
 		return string(message.OutcomeSnoozed)
+	case store.Release:
 	}
 	return string(message.OutcomeReleased)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,7 +50,7 @@ func (s *Store) Extend(ctx context.Context, workerID, id, token int64, d time.Du
 	SET deadline = clock_timestamp() + $4::bigint * interval '1 ms'
 	WHERE id = $1 AND lease_token = $2 AND worker_id = $3 AND status = 1 RETURNING deadline`),
 		id, token, workerID, d.Milliseconds()).Scan(&deadline)
-	if err == sql.ErrNoRows { //nolint:errorlint // database/sql returns it unwrapped
+	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, message.ErrLeaseLost
 	}
 	return deadline.UTC(), mapError(err)

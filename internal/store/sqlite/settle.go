@@ -157,6 +157,7 @@ func outcomesOf(v store.Verb) (one, other string) {
 		return string(message.OutcomeDead), string(message.OutcomeDead)
 	case store.Snooze:
 		return string(message.OutcomeSnoozed), string(message.OutcomeSnoozed)
+	case store.Succeed, store.Release:
 	}
 	return string(message.OutcomeReleased), string(message.OutcomeReleased)
 }

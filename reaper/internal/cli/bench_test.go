@@ -171,8 +171,15 @@ func TestBenchRemovesTheFileItMade(t *testing.T) {
 func TestBenchRefusesBadNumbers(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"--messages", "0"}, {"--concurrency", "-1"}, {"--payload-bytes", "0"}, {"--rounds", "0"},
-		{"--single-enqueue", "-1"}, {"--latency-messages", "-1"}, {"--latency-rate", "0"}, {"--latency-rate", "NaN"}, {"extra"},
+		{"--messages", "0"},
+		{"--concurrency", "-1"},
+		{"--payload-bytes", "0"},
+		{"--rounds", "0"},
+		{"--single-enqueue", "-1"},
+		{"--latency-messages", "-1"},
+		{"--latency-rate", "0"},
+		{"--latency-rate", "NaN"},
+		{"extra"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
