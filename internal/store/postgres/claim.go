@@ -4,6 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/styxmq/styx/client/message"
@@ -47,31 +50,49 @@ func (c *cursor) claim(ctx context.Context, src source, lane, limit int, number 
 
 // scan reads the columns of claimedColumns.
 func (c *cursor) scan(rows *sql.Rows, m *store.Claimed) error {
-	var (
-		due, expires                   sql.NullTime
-		timeout                        int64
-		headers                        sql.Null[[]byte]
-		tenant, correlation, key, last sql.NullString
-	)
-	if err := rows.Scan(&m.Place, &m.ID, &m.LeaseToken, &m.Kind, &m.Payload, &m.Priority, &m.RetryCount,
-		&m.MaxRetries, &timeout, &m.WorkerLosses, &m.Snoozes, &m.ReplayCount, &m.CreatedAt, &due, &expires,
-		&headers, &tenant, &correlation, &key, &last); err != nil {
+	var rest sql.NullString
+	if err := rows.Scan(&m.Place, &m.ID, &m.LeaseToken, &m.Kind, &m.Payload, &m.CreatedAt, &m.MaxRetries, &rest); err != nil {
 		return err
 	}
 	m.Queue, m.Status, m.WorkerID = c.spec.Queue, message.StatusProcessing, c.spec.WorkerID
-	m.Attempt = m.RetryCount + 1
-	m.Timeout = timeoutOf(timeout)
 	m.CreatedAt = m.CreatedAt.UTC()
-	m.RetryAfter, m.ExpiresAt = due.Time.UTC(), expires.Time.UTC()
-	if !due.Valid {
-		m.RetryAfter = time.Time{}
+	if rest.Valid {
+		if err := parseRest(rest.String, m); err != nil {
+			return fmt.Errorf("read claimed message %d: %w", m.ID, err)
+		}
 	}
-	if !expires.Valid {
-		m.ExpiresAt = time.Time{}
+	m.Attempt = m.RetryCount + 1
+	return nil
+}
+
+// restParts is the number of parts of the column rest.
+const restParts = 13
+
+func parseRest(text string, m *store.Claimed) (err error) {
+	part := strings.SplitN(text, "\x1f", restParts)
+	if len(part) != restParts {
+		return fmt.Errorf("%d parts instead of %d", len(part), restParts)
 	}
-	m.Tenant, m.CorrelationID, m.IdempotencyKey, m.LastError = tenant.String, correlation.String, key.String, last.String
-	if headers.Valid {
-		return json.Unmarshal(headers.V, &m.Headers)
+	var numbers [8]int64
+	for i := range numbers {
+		if part[i] == "" {
+			continue
+		}
+		if numbers[i], err = strconv.ParseInt(part[i], 10, 64); err != nil {
+			return err
+		}
+	}
+	m.Priority, m.RetryCount, m.Timeout = int(numbers[0]), int(numbers[1]), timeoutOf(numbers[2])
+	m.WorkerLosses, m.Snoozes, m.ReplayCount = int(numbers[3]), int(numbers[4]), int(numbers[5])
+	if part[6] != "" {
+		m.RetryAfter = time.UnixMicro(numbers[6]).UTC()
+	}
+	if part[7] != "" {
+		m.ExpiresAt = time.UnixMicro(numbers[7]).UTC()
+	}
+	m.Tenant, m.CorrelationID, m.IdempotencyKey, m.LastError = part[8], part[9], part[10], part[12]
+	if part[11] != "" {
+		return json.Unmarshal([]byte(part[11]), &m.Headers)
 	}
 	return nil
 }

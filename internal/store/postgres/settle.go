@@ -160,12 +160,12 @@ func (s *Store) succeed(ctx context.Context, on conn, workerID int64, batch []st
 	if noted {
 		args = append(args, notes.String())
 	}
-	err = on.QueryRowContext(ctx, text, args...).Scan(&n)
+	n, err = affected(ctx, on, text, args)
 	if sqlState(err) == "23514" && on == conn(s.sql) { // no partition for today
 		if err := s.ensurePartition(ctx); err != nil {
 			return 0, err
 		}
-		err = on.QueryRowContext(ctx, text, args...).Scan(&n)
+		n, err = affected(ctx, on, text, args)
 	}
 	return n, err
 }
@@ -191,7 +191,7 @@ func succeedText(byPlace, keyed, noted bool) string {
 	  FROM gone g WHERE g.idempotency_key IS NOT NULL AND k.queue = g.queue AND k.key = g.idempotency_key AND k.message_id = g.id
 )`
 	}
-	return `WITH gone AS (
+	return `WITH gone AS MATERIALIZED (
 	DELETE FROM {{s}}messages m
 	 WHERE ` + where + ` AND m.status = 1 AND m.worker_id = $1
 	   AND ($2::bigint[])[width_bucket(m.id, $2::bigint[])] = m.id
@@ -199,19 +199,27 @@ func succeedText(byPlace, keyed, noted bool) string {
 	RETURNING m.id, m.lease_token, m.worker_id, m.created_at, m.retry_count, m.max_retries, m.priority, m.losses,
 	          m.snoozes, m.replay_count, m.queue, m.kind, m.payload, m.headers, m.tenant, m.correlation_id,
 	          m.idempotency_key, m.last_error
-), kept AS (
-	INSERT INTO {{s}}archive (id, lease_token, worker_id, created_at, started_at, finished_at, retry_count, max_retries,
-	       priority, losses, snoozes, replay_count, queue, kind, payload, headers, tenant, correlation_id,
-	       idempotency_key, last_error, note)
-	SELECT g.id, g.lease_token, g.worker_id, g.created_at,
-	       clock_timestamp() - ($4::bigint[])[width_bucket(g.id, $2::bigint[])] * interval '1 microsecond',
-	       clock_timestamp(), g.retry_count, g.max_retries, g.priority, g.losses, g.snoozes, g.replay_count, g.queue,
-	       g.kind, g.payload, g.headers, g.tenant, g.correlation_id, g.idempotency_key, g.last_error, ` + note + `
-	  FROM gone g
 )` + freed + `, forgotten AS (
 	DELETE FROM {{s}}claims WHERE worker_id = $1 AND number = ANY($5::bigint[])
 )
-SELECT count(*) FROM gone`
+INSERT INTO {{s}}archive (id, lease_token, worker_id, created_at, started_at, finished_at, retry_count, max_retries,
+       priority, losses, snoozes, replay_count, queue, kind, payload, headers, tenant, correlation_id,
+       idempotency_key, last_error, note)
+SELECT g.id, g.lease_token, g.worker_id, g.created_at,
+       clock_timestamp() - ($4::bigint[])[width_bucket(g.id, $2::bigint[])] * interval '1 microsecond',
+       clock_timestamp(), g.retry_count, g.max_retries, g.priority, g.losses, g.snoozes, g.replay_count, g.queue,
+       g.kind, g.payload, g.headers, g.tenant, g.correlation_id, g.idempotency_key, g.last_error, ` + note + `
+  FROM gone g`
+}
+
+// affected runs a statement and returns the number of rows that it wrote.
+func affected(ctx context.Context, on conn, text string, args []any) (int, error) {
+	result, err := on.ExecContext(ctx, text, args...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
 }
 
 // collectIDs runs a statement that returns ids.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 )
 
@@ -42,10 +41,21 @@ func floorSize(n int) int {
 	return size
 }
 
-// claimed are the columns that a claim returns, in the order of scanClaimed.
-const claimedColumns = `m.ctid::text, m.id, m.lease_token, m.kind, m.payload, m.priority, m.retry_count,
-	m.max_retries, m.timeout_ms, m.losses, m.snoozes, m.replay_count, m.created_at, m.due_at, m.expires_at,
-	m.headers, m.tenant, m.correlation_id, m.idempotency_key, m.last_error`
+// claimedColumns are what a claim returns, in the order of scan. Everything
+// that most messages do not have is one column, which is NULL when there is
+// nothing: a row of few columns costs half as much on its way. What separates
+// the parts is a control character, which no name or key can hold; the error,
+// which may, stands last.
+const claimedColumns = `m.ctid::text AS place, m.id, m.lease_token, m.kind, m.payload, m.created_at, m.max_retries,
+	CASE WHEN m.priority = 0 AND m.retry_count = 0 AND m.timeout_ms = 0 AND m.losses = 0 AND m.snoozes = 0
+	      AND m.replay_count = 0 AND m.due_at IS NULL AND m.expires_at IS NULL AND m.headers IS NULL
+	      AND m.tenant IS NULL AND m.correlation_id IS NULL AND m.idempotency_key IS NULL AND m.last_error IS NULL
+	     THEN NULL
+	     ELSE concat(m.priority, E'\x1f', m.retry_count, E'\x1f', m.timeout_ms, E'\x1f', m.losses, E'\x1f',
+	                 m.snoozes, E'\x1f', m.replay_count, E'\x1f', (extract(epoch FROM m.due_at) * 1000000)::bigint,
+	                 E'\x1f', (extract(epoch FROM m.expires_at) * 1000000)::bigint, E'\x1f', m.tenant, E'\x1f',
+	                 m.correlation_id, E'\x1f', m.idempotency_key, E'\x1f', m.headers, E'\x1f', m.last_error)
+	END AS rest`
 
 // claim returns the statement that claims from one source.
 //
@@ -70,27 +80,30 @@ func (s statements) claim(src source, limit int, kinds bool) string {
 			kind = "AND ($6::text[]) IS NULL"
 		}
 		return `WITH picked AS MATERIALIZED (
-	SELECT ctid FROM {{s}}messages
+	SELECT ctid AS place, id, timeout_ms FROM {{s}}messages
 	 WHERE queue = $1 AND lane = '' AND ` + src.condition() + `
 	   AND status = 0 ` + kind + ` AND lease_token < 9223372036854775807
 	   AND (expires_at IS NULL OR expires_at > now())
 	 ORDER BY ` + src.order() + fmt.Sprintf(` LIMIT %d`, limit) + ` FOR UPDATE SKIP LOCKED
-), taken AS (
-	UPDATE {{s}}messages m
-	   SET status = 1, lease_token = m.lease_token + 1, worker_id = $2,
-	       deadline = CASE m.timeout_ms WHEN 0
-	           THEN (SELECT CASE WHEN $4::bigint < 0 THEN 'infinity'::timestamptz
-	                             ELSE clock_timestamp() + $4::bigint * interval '1 ms' END)
-	           ELSE CASE WHEN m.timeout_ms < 0 THEN 'infinity'::timestamptz
-	                     ELSE clock_timestamp() + (m.timeout_ms + $5::bigint) * interval '1 ms' END END
-	 WHERE m.ctid = ANY(ARRAY(SELECT ctid FROM picked))
-	RETURNING ` + claimedColumns + `, m.deadline
 ), hint AS (
 	INSERT INTO {{s}}claims (worker_id, number, deadline, ids)
-	SELECT $2, $3::bigint, min(deadline), array_agg(id) FROM taken HAVING count(*) > 0
+	SELECT $2, $3::bigint, min(` + claimDeadline("p") + `), array_agg(p.id) FROM picked p HAVING count(*) > 0
 )
-SELECT ` + strings.ReplaceAll(strings.Replace(claimedColumns, "m.ctid::text", "m.ctid", 1), "m.", "") + ` FROM taken`
+UPDATE {{s}}messages m
+   SET status = 1, lease_token = m.lease_token + 1, worker_id = $2, deadline = ` + claimDeadline("m") + `
+ WHERE m.ctid = ANY(ARRAY(SELECT place FROM picked))
+RETURNING ` + claimedColumns
 	})
+}
+
+// claimDeadline is when a message counts as timed out. The subquery, which
+// depends on no row, is worked out once.
+func claimDeadline(row string) string {
+	return `CASE ` + row + `.timeout_ms
+	WHEN 0 THEN (SELECT CASE WHEN $4::bigint < 0 THEN 'infinity'::timestamptz
+	                         ELSE clock_timestamp() + $4::bigint * interval '1 ms' END)
+	ELSE CASE WHEN ` + row + `.timeout_ms < 0 THEN 'infinity'::timestamptz
+	          ELSE clock_timestamp() + (` + row + `.timeout_ms + $5::bigint) * interval '1 ms' END END`
 }
 
 // source is where a claim takes messages from.
