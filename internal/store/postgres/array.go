@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"iter"
 	"strconv"
 	"strings"
 )
@@ -60,4 +61,13 @@ func textArrayOf(values []string) string {
 		a.add(v)
 	}
 	return a.String()
+}
+
+// elements yields the elements of an array literal of numbers.
+func elements(literal string) iter.Seq[string] {
+	literal = strings.TrimSuffix(strings.TrimPrefix(literal, "{"), "}")
+	if literal == "" {
+		return func(func(string) bool) {}
+	}
+	return strings.SplitSeq(literal, ",")
 }

@@ -13,6 +13,7 @@ type columns struct {
 	names, values, arrays, aliases []string
 	args                           []any
 	shape                          strings.Builder
+	timed                          bool // some have due_at
 }
 
 func newColumns(ms []store.NewMessage, ids []int64) *columns {
@@ -118,6 +119,7 @@ func (c *columns) times(ms []store.NewMessage) {
 	if !postponed && !expires {
 		return
 	}
+	c.timed = true
 	c.array("due_at", "bigint", `CASE WHEN u.due_at > 0 THEN clock_timestamp() + u.due_at * interval '1 ms'
 		WHEN u.run_at IS NOT NULL THEN greatest(u.run_at::timestamptz, clock_timestamp()) END`, intArray(delays))
 	c.args = append(c.args, at.String())

@@ -6,7 +6,9 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -219,31 +221,50 @@ func (s *Store) takeSomeKeys(ctx context.Context, on conn, ms []store.NewMessage
 }
 
 // insertChunk is one INSERT … SELECT FROM unnest. A column that is the same in
-// all rows is sent once.
+// all rows is sent once, and what comes back is one row: the ids and times as
+// arrays.
 func (s *Store) insertChunk(ctx context.Context, on conn, ms []store.NewMessage, ids []int64, out []store.Inserted, inside bool) ([]store.Inserted, string, error) {
 	cols := newColumns(ms, ids)
 	text := s.hot.get("insert many "+cols.shape.String()+fmt.Sprint(inside), func() string {
-		return `INSERT INTO {{s}}messages (` + strings.Join(cols.names, ", ") + `)
-	SELECT ` + strings.Join(cols.values, ", ") + ` FROM unnest(` + strings.Join(cols.arrays, ", ") + `) AS u (` + strings.Join(cols.aliases, ", ") + `)
+		due := "NULL"
+		if cols.timed {
+			due = "array_agg((extract(epoch FROM due_at) * 1000000)::bigint)::text"
+		}
+		return `WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at), stored AS (
+	INSERT INTO {{s}}messages (created_at, ` + strings.Join(cols.names, ", ") + `)
+	SELECT clock.at, ` + strings.Join(cols.values, ", ") + `
+	  FROM clock, unnest(` + strings.Join(cols.arrays, ", ") + `) AS u (` + strings.Join(cols.aliases, ", ") + `)
 	 WHERE pg_current_xact_id() IS NOT NULL -- before any id is drawn
-	RETURNING id, created_at, due_at, ` + xidColumn(inside)
+	RETURNING id, due_at
+)
+SELECT array_agg(id)::text, ` + due + `, (SELECT at FROM clock), ` + xidColumn(inside) + ` FROM stored`
 	})
-	rows, err := on.QueryContext(ctx, text, cols.args...)
-	if err != nil {
+	var (
+		stored  string
+		due     sql.NullString
+		created time.Time
+		xid     string
+	)
+	if err := on.QueryRowContext(ctx, text, cols.args...).Scan(&stored, &due, &created, &xid); err != nil {
 		return nil, "", err
 	}
-	defer func() { _ = rows.Close() }()
-	var xid string
-	for rows.Next() {
-		var (
-			in  store.Inserted
-			due sql.NullTime
-		)
-		if err := rows.Scan(&in.ID, &in.CreatedAt, &due, &xid); err != nil {
-			return nil, "", err
+	created = created.UTC()
+	before := len(out)
+	for id := range elements(stored) {
+		n, err := strconv.ParseInt(id, 10, 64)
+		if err != nil {
+			return nil, "", fmt.Errorf("read the ids of a batch: %w", err)
 		}
-		in.CreatedAt, in.RetryAfter = in.CreatedAt.UTC(), timeOf(due)
-		out = append(out, in)
+		out = append(out, store.Inserted{ID: n, CreatedAt: created})
 	}
-	return out, xid, rows.Err()
+	if len(out)-before != len(ms) {
+		return nil, "", fmt.Errorf("read the ids of a batch: %d of %d", len(out)-before, len(ms))
+	}
+	for at := range elements(due.String) {
+		if micros, err := strconv.ParseInt(at, 10, 64); err == nil { // else it is NULL
+			out[before].RetryAfter = time.UnixMicro(micros).UTC()
+		}
+		before++
+	}
+	return out, xid, nil
 }
