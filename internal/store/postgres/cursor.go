@@ -25,6 +25,9 @@ const (
 	// and then every fullEvery, or fullShare times its own cost.
 	fullEvery = 30 * time.Second
 	fullShare = 50
+	// dueLag keeps the hard floor of the due ones this far back, for clocks
+	// that are set and for rows that are edited by hand.
+	dueLag = 5 * time.Second
 	// fairEvery gives one ready claim in so many to the least urgent
 	// priority, so that none starves.
 	fairEvery = 8
@@ -54,9 +57,9 @@ type cursor struct {
 
 // probed is the answer of the probe statement.
 type probed struct {
-	lastID     int64
-	xmin, xmax uint64
-	now        time.Time
+	lastID    int64
+	xmin, xid uint64
+	now       time.Time
 }
 
 // Cursor returns the claimer of one queue.
@@ -75,6 +78,14 @@ func (c *cursor) Wake() { c.wake = true }
 func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, error) {
 	now := time.Now()
 	if c.wake || now.Sub(c.lastProbe) >= probeEvery || !c.nextDue.IsZero() && !now.Before(c.nextDue) {
+		if c.lastProbe.IsZero() {
+			// So that the first scan, which may be long, begins with a
+			// candidate that is ripe.
+			if err := c.probe(ctx, now); err != nil {
+				return store.Batch{NextDue: -1}, err
+			}
+			c.wake, c.lastFull = true, time.Time{}
+		}
 		if err := c.probe(ctx, now); err != nil {
 			return store.Batch{NextDue: -1}, err
 		}
@@ -132,22 +143,28 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 		floors[i] = c.floors[i].begin(hard, full)
 	}
 	dueFrom := c.due.begin(hard, full)
-	draw := c.due.xmax == 0 || slices.ContainsFunc(c.floors[:], func(f floor[int64]) bool { return f.xmax == 0 })
+	draw := c.due.xid == 0 || slices.ContainsFunc(c.floors[:], func(f floor[int64]) bool { return f.xid == 0 })
 	var (
 		due, suspects sql.NullInt64
 		active        string
-		xmin, xmax    string
+		xmin, xid     string
 		p             probed
 	)
 	err := c.s.sql.QueryRowContext(ctx, c.s.hot.probe(c.kinds.Valid),
 		c.spec.Queue, c.kinds, timeArg(dueFrom), intArray(prios), intArray(floors), draw).
-		Scan(&due, &suspects, &active, &p.lastID, &xmin, &xmax, &p.now)
+		Scan(&due, &suspects, &active, &p.lastID, &xmin, &xid, &p.now)
 	if err != nil {
 		return mapError(err)
 	}
 	p.xmin, _ = strconv.ParseUint(xmin, 10, 64)
-	p.xmax, _ = strconv.ParseUint(xmax, 10, 64)
+	p.xid, _ = strconv.ParseUint(xid, 10, 64)
 	before := c.seen
+	if p.now.Before(before.now) {
+		// The server's clock was put back: what comes due from now on stands
+		// below the floor.
+		c.due, c.seen, c.wake = floor[time.Time]{}, probed{}, true
+		return c.probe(ctx, now)
+	}
 	c.seen, c.wake = p, false
 	c.lastProbe = now
 	if hard {
@@ -157,9 +174,9 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 		c.lastFull, c.fullCost = now, time.Since(now)
 	}
 	for i := range c.floors {
-		c.floors[i].observe(p.xmin, p.xmax, hard)
+		c.floors[i].observe(p.xmin, p.xid, p.lastID, hard)
 	}
-	c.due.observe(p.xmin, p.xmax, hard)
+	c.due.observe(p.xmin, p.xid, p.now.Add(-dueLag), hard)
 
 	c.nextDue = time.Time{}
 	c.askDue, c.askSuspect = false, false

@@ -13,3 +13,5 @@ func (s *Store) StatsStatement() string { return s.text(statsText) }
 func (s *Store) EnsurePartition(ctx context.Context) error { return s.ensurePartition(ctx) }
 
 var CheckServer = checkServer
+
+const CalmSettings = calmSettings

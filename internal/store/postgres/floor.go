@@ -5,15 +5,19 @@ package postgres
 //
 //   - soft: everything up to here that was visible has been taken. Used only
 //     to go on from one full batch to the next.
-//   - hard: nothing up to here can become visible any more. A candidate
-//     becomes the hard floor when every transaction that ran while it was the
-//     soft floor has ended (a later snapshot's xmin has reached the xmax seen
-//     then) and a scan from the old hard floor, begun after that, has passed
-//     it. Only transactions that write hold xmin back, readers do not.
+//   - hard: nothing up to here can become visible any more.
 //
-// What neither covers (a row that was locked by a claim which failed, an id
-// drawn by a transaction that had no transaction id yet) is found by the scan
-// from zero that the cursor makes now and then.
+// The hard floor rises by a candidate: a probe reads the last id that was
+// drawn (or the time) together with a new transaction id. When a later
+// snapshot's xmin has reached that one, every transaction that could still
+// bring in something up to the candidate has ended. A scan from the hard floor
+// that begins then takes it all, so the hard floor follows this scan, as far
+// as the candidate. Only transactions that write hold xmin back, readers do
+// not.
+//
+// What this does not cover (a row that was locked by a claim which failed, an
+// id drawn by a transaction that had no transaction id yet) is found by the
+// scan from zero that the cursor makes now and then.
 type floor[T any] struct {
 	soft, hard T
 	// pos is where the next claim begins; nil until the first round.
@@ -22,8 +26,8 @@ type floor[T any] struct {
 	behind bool
 
 	candidate T
-	xmax      uint64 // 0: there is no candidate
-	ripe      bool
+	xid       uint64 // 0: there is no candidate
+	ripe      bool   // this scan takes all that is up to the candidate
 }
 
 // begin sets the position of a round and returns it.
@@ -40,23 +44,22 @@ func (f *floor[T]) begin(hard, full bool) T {
 	return at
 }
 
-// observe takes the snapshot of the probe with which a round begins; hard
+// observe takes the probe with which a round begins: its snapshot's xmin, the
+// transaction id that it drew, and the end of what had begun by then; hard
 // says that the round begins at the hard floor.
-func (f *floor[T]) observe(xmin, xmax uint64, hard bool) {
+func (f *floor[T]) observe(xmin, xid uint64, end T, hard bool) {
 	switch {
-	case f.xmax == 0:
-		f.candidate, f.xmax, f.ripe = f.soft, xmax, false
-	case hard:
-		f.ripe = xmin >= f.xmax
+	case f.xid == 0:
+		f.candidate, f.xid, f.ripe = end, xid, false
+	case hard && !f.ripe:
+		f.ripe = xmin >= f.xid
 	}
 }
 
 // advanced records a full batch that ended at last.
 func (f *floor[T]) advanced(last T, compare func(a, b T) int) {
 	f.pos = &last
-	if f.ripe && compare(last, f.candidate) >= 0 {
-		f.promote()
-	}
+	f.rise(last, compare)
 	if compare(last, f.soft) >= 0 {
 		f.soft, f.behind = last, false
 	}
@@ -66,7 +69,7 @@ func (f *floor[T]) advanced(last T, compare func(a, b T) int) {
 // to where it was, nor up to end, which was read before the scan began.
 func (f *floor[T]) exhausted(end T, compare func(a, b T) int) {
 	if f.ripe {
-		f.promote()
+		f.rise(f.candidate, compare)
 	}
 	if f.pos != nil && compare(*f.pos, end) > 0 {
 		end = *f.pos
@@ -75,6 +78,15 @@ func (f *floor[T]) exhausted(end T, compare func(a, b T) int) {
 	f.pos = &end
 }
 
-func (f *floor[T]) promote() {
-	f.hard, f.xmax, f.ripe = f.candidate, 0, false
+// rise lifts the hard floor to where a ripe scan has come.
+func (f *floor[T]) rise(to T, compare func(a, b T) int) {
+	if !f.ripe {
+		return
+	}
+	if compare(to, f.candidate) >= 0 {
+		to, f.xid, f.ripe = f.candidate, 0, false
+	}
+	if compare(to, f.hard) > 0 {
+		f.hard = to
+	}
 }

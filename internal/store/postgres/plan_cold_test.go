@@ -5,12 +5,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/styxmq/styx/internal/store/postgres"
 )
 
-// explain returns the plan of a statement without parameters.
+// explain returns the plan of a statement without parameters, as it is made
+// under the settings of the statements that are not hot.
 func (f fixture) explain(t *testing.T, statement string) string {
 	t.Helper()
-	rows, err := f.db.DB.DB.QueryContext(t.Context(), "EXPLAIN (COSTS OFF) "+f.text(statement))
+	tx, err := f.db.DB.DB.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, tx.Rollback()) }()
+	_, err = tx.ExecContext(t.Context(), postgres.CalmSettings)
+	require.NoError(t, err)
+	rows, err := tx.QueryContext(t.Context(), "EXPLAIN (COSTS OFF) "+f.text(statement))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, rows.Close()) }()
 	var lines []string
