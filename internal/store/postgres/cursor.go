@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,12 +80,9 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 	now := time.Now()
 	if c.wake || now.Sub(c.lastProbe) >= probeEvery || !c.nextDue.IsZero() && !now.Before(c.nextDue) {
 		if c.lastProbe.IsZero() {
-			// So that the first scan, which may be long, begins with a
-			// candidate that is ripe.
-			if err := c.probe(ctx, now); err != nil {
+			if err := c.draw(ctx); err != nil {
 				return store.Batch{NextDue: -1}, err
 			}
-			c.wake, c.lastFull = true, time.Time{}
 		}
 		if err := c.probe(ctx, now); err != nil {
 			return store.Batch{NextDue: -1}, err
@@ -130,6 +128,25 @@ func (c *cursor) untilDue() time.Duration {
 		return -1
 	}
 	return max(0, time.Until(c.nextDue))
+}
+
+// draw gives every floor its first candidate, so that the first scan, which
+// may be long, is one that the hard floors can follow.
+func (c *cursor) draw(ctx context.Context) error {
+	var (
+		xid string
+		p   probed
+	)
+	if err := c.s.sql.QueryRowContext(ctx, c.s.text(drawText)).Scan(&xid, &p.lastID, &p.now); err != nil {
+		return mapError(err)
+	}
+	p.xid, _ = strconv.ParseUint(xid, 10, 64)
+	for i := range c.floors {
+		c.floors[i].observe(0, p.xid, p.lastID, false)
+	}
+	c.due.observe(0, p.xid, p.now.Add(-dueLag), false)
+	c.seen = p
+	return nil
 }
 
 // probe begins a round: it learns what the queue holds and sets the floors
@@ -197,9 +214,22 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 	c.askSuspect = later(suspects)
 	c.askReady = c.askReady[:0]
 	for text := range strings.SplitSeq(active, ",") {
-		if p, err := strconv.Atoi(text); err == nil {
-			c.askReady = append(c.askReady, p-message.MinPriority)
+		priority, first, ok := strings.Cut(text, ":")
+		if !ok {
+			continue
 		}
+		p, err := strconv.Atoi(priority)
+		if err != nil {
+			return fmt.Errorf("read the priorities of queue %q: %w", c.spec.Queue, err)
+		}
+		id, err := strconv.ParseInt(first, 10, 64)
+		if err != nil {
+			return fmt.Errorf("read the priorities of queue %q: %w", c.spec.Queue, err)
+		}
+		c.askReady = append(c.askReady, p-message.MinPriority)
+		// The probe has walked up to here; the claim need not do it again.
+		from := id - 1
+		c.floors[p-message.MinPriority].pos = &from
 	}
 	for i := range c.floors {
 		if !slices.Contains(c.askReady, i) {

@@ -138,6 +138,10 @@ func (src source) order() string {
 	return "due_at"
 }
 
+// drawText draws a transaction id and reads the end of what has begun by then.
+const drawText = `SELECT pg_current_xact_id()::text,
+	(SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {{s}}message_id), statement_timestamp()`
+
 // probe looks at what a queue holds without taking anything. Locks: none.
 // Indexes: messages_due, messages_suspect and messages_ready, each entry by a
 // descent to its floor; no subquery can be flattened into a join, because of
@@ -159,11 +163,12 @@ func (s statements) probe(kinds bool) string {
 		}
 		return `SELECT ` + next("= 0", "$3::timestamptz") + `,
 	` + next("> 0", "'-infinity'::timestamptz") + `,
-	(SELECT coalesce(string_agg(f.p::text, ',' ORDER BY f.p), '') FROM unnest($4::smallint[], $5::bigint[]) AS f (p, floor)
-	  WHERE (SELECT m.id FROM {{s}}messages m
-	          WHERE m.queue = $1 AND m.lane = '' AND m.due_at IS NULL
-	            AND (m.priority, m.id) > (f.p, f.floor) AND m.priority <= f.p
-	          ORDER BY m.priority, m.id LIMIT 1) IS NOT NULL),
+	(SELECT coalesce(string_agg(f.p || ':' || m.id, ',' ORDER BY f.p), '')
+	   FROM unnest($4::smallint[], $5::bigint[]) AS f (p, floor) CROSS JOIN LATERAL (
+	        SELECT m.id FROM {{s}}messages m
+	         WHERE m.queue = $1 AND m.lane = '' AND m.due_at IS NULL
+	           AND (m.priority, m.id) > (f.p, f.floor) AND m.priority <= f.p
+	         ORDER BY m.priority, m.id LIMIT 1) AS m),
 	(SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {{s}}message_id),
 	pg_snapshot_xmin(pg_current_snapshot())::text, CASE WHEN $6::boolean THEN pg_current_xact_id()::text ELSE '0' END,
 	statement_timestamp()`
