@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -145,6 +146,7 @@ func TestOpenHidesPasswordWhenRefused(t *testing.T) {
 	db, err := postgres.Open(t.Context(), u.String())
 	if err == nil {
 		require.NoError(t, db.Close())
+		require.NotEqual(t, "true", os.Getenv("CI"), "the server of the tests asks for a password")
 		t.Skip("the server trusts everyone")
 	}
 	requireSecret(t, err)
