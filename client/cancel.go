@@ -7,10 +7,13 @@ import (
 	"github.com/styxmq/styx/internal/store"
 )
 
-// CancelOptions say who cancels and why; both texts are kept.
+// CancelOptions say who cancels, from where and why; the texts are kept.
 type CancelOptions struct {
 	// Actor is a person or program, up to 128 bytes.
 	Actor string
+	// Origin is where the request came from, such as an address, up to 128
+	// bytes.
+	Origin string
 	// Reason is up to 1,024 bytes.
 	Reason string
 }
@@ -26,7 +29,7 @@ func (c *Client) Cancel(ctx context.Context, id int64, opts *CancelOptions) erro
 	if opts == nil {
 		opts = new(CancelOptions)
 	}
-	by, err := actor(opts.Actor, opts.Reason)
+	by, err := actor(opts.Actor, opts.Origin, opts.Reason)
 	if err != nil {
 		return err
 	}
@@ -37,8 +40,8 @@ func (c *Client) Cancel(ctx context.Context, id int64, opts *CancelOptions) erro
 	return nil
 }
 
-func actor(who, reason string) (store.Actor, error) {
+func actor(who, origin, reason string) (store.Actor, error) {
 	var p problems
-	p.actor(who, reason)
-	return store.Actor{Name: who, Reason: reason}, p.err()
+	by := p.by(who, origin, reason)
+	return by, p.err()
 }

@@ -6,10 +6,14 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/styxmq/styx/client/message"
 	"github.com/styxmq/styx/internal/engine"
 	"github.com/styxmq/styx/internal/store"
+	"github.com/styxmq/styx/internal/telemetry"
 )
 
 // EnqueueOptions are the settings of one enqueue; see the fields of
@@ -40,15 +44,37 @@ type Config struct {
 	// Logger receives what no caller is told: a migration that was applied.
 	// Defaults to slog.Default().
 	Logger *slog.Logger
+	// TracerProvider records a span for each enqueue, whose context the
+	// message carries to its handler. Defaults to the global one of
+	// OpenTelemetry, also when that is set after New; as long as there is
+	// none, nothing is recorded, and a message carries the context of the
+	// span that the caller's context has.
+	TracerProvider trace.TracerProvider
+	// MeterProvider takes measurements of enqueues. Defaults to the global
+	// one of OpenTelemetry, also when that is set after New; as long as
+	// there is none, nothing is measured.
+	MeterProvider metric.MeterProvider
+	// Propagator writes the context into the headers of a message and reads
+	// one that the caller has put there. Workers need the same. Defaults to
+	// W3C trace context, whatever the global one is.
+	Propagator propagation.TextMapPropagator
+	// Baggage lists the keys of the caller's baggage that messages carry.
+	// They are stored with the message, in clear. Defaults to none.
+	Baggage []string
+	// Hooks are told what was done.
+	Hooks Hooks
 }
 
 // Client enqueues messages and shows and changes them. Make it with [New].
 // It is safe for concurrent use, needs no closing, and one of them serves a
 // whole program.
 type Client struct {
-	store  store.Store
-	cfg    Config
-	logger *slog.Logger
+	store   store.Store
+	cfg     Config
+	logger  *slog.Logger
+	tracing *telemetry.Tracing
+	metrics *telemetry.ClientMetrics
+	waits   waits
 }
 
 // New returns a client of the queues in db, whose dialect tells the engine:
@@ -72,7 +98,11 @@ func New(db *bun.DB, cfg Config) (*Client, error) {
 // newClient takes a configuration that has been checked.
 func newClient(st store.Store, cfg Config) *Client {
 	cfg = cfg.withDefaults()
-	return &Client{store: st, cfg: cfg, logger: cfg.Logger}
+	return &Client{
+		store: st, cfg: cfg, logger: cfg.Logger,
+		tracing: telemetry.NewTracing(scope, cfg.TracerProvider, cfg.Propagator, cfg.Baggage),
+		metrics: telemetry.NewClientMetrics(cfg.MeterProvider),
+	}
 }
 
 func (c Config) withDefaults() Config {

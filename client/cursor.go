@@ -38,10 +38,7 @@ func decodeCursor(text string, scope ...string) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	refused := &message.ValidationError{
-		Field: "cursor", Code: message.CodeInvalid,
-		Message: "cursor must come from a page of the same list with the same filters.",
-	}
+	refused := errCursor()
 	if len(text) != cursorText.EncodedLen(cursorSize) {
 		return 0, refused
 	}
@@ -58,6 +55,13 @@ func decodeCursor(text string, scope ...string) (int64, error) {
 		return 0, refused
 	}
 	return after, nil
+}
+
+func errCursor() error {
+	return &message.ValidationError{
+		Field: "cursor", Code: message.CodeInvalid,
+		Message: "cursor must come from a page of the same list with the same filters.",
+	}
 }
 
 func cursorChecksum(head []byte, scope []string) (sum [cursorSum]byte) {

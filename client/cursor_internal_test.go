@@ -39,6 +39,7 @@ func TestCursorOfAnotherListIsRefused(t *testing.T) {
 	}
 }
 
+// Reported as e621ng/e621ng#1538.
 func TestTamperedCursorIsRefused(t *testing.T) {
 	t.Parallel()
 	text := encodeCursor(7, "messages")

@@ -42,18 +42,24 @@ type DeadLetterPage struct {
 	Next string `json:"next,omitempty"`
 }
 
-// ReplayOptions say who replays and why; both texts are kept.
+// ReplayOptions say who replays, from where and why; the texts are kept.
 type ReplayOptions struct {
 	// Actor is a person or program, up to 128 bytes.
 	Actor string
+	// Origin is where the request came from, such as an address, up to 128
+	// bytes.
+	Origin string
 	// Reason is up to 1,024 bytes.
 	Reason string
 }
 
-// ResolveOptions say who resolves and why; both texts are kept.
+// ResolveOptions say who resolves, from where and why; the texts are kept.
 type ResolveOptions struct {
 	// Actor is a person or program, up to 128 bytes.
 	Actor string
+	// Origin is where the request came from, such as an address, up to 128
+	// bytes.
+	Origin string
 	// Reason is up to 1,024 bytes.
 	Reason string
 }
@@ -109,7 +115,7 @@ func (d *DeadLetters) Replay(ctx context.Context, id int64, opts *ReplayOptions)
 	if opts == nil {
 		opts = new(ReplayOptions)
 	}
-	by, err := actor(opts.Actor, opts.Reason)
+	by, err := actor(opts.Actor, opts.Origin, opts.Reason)
 	if err != nil {
 		return err
 	}
@@ -117,6 +123,7 @@ func (d *DeadLetters) Replay(ctx context.Context, id int64, opts *ReplayOptions)
 	if err != nil {
 		return fmt.Errorf("replay message %d: %w", id, err)
 	}
+	d.c.replayed(ctx, id)
 	return nil
 }
 
@@ -128,7 +135,7 @@ func (d *DeadLetters) Resolve(ctx context.Context, id int64, opts *ResolveOption
 	if opts == nil {
 		opts = new(ResolveOptions)
 	}
-	by, err := actor(opts.Actor, opts.Reason)
+	by, err := actor(opts.Actor, opts.Origin, opts.Reason)
 	if err != nil {
 		return err
 	}

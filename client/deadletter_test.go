@@ -20,6 +20,7 @@ func requireState(t *testing.T, err error, operation string, current message.Sta
 	require.Equal(t, current, state.Current)
 }
 
+// Reported as floci-io/floci#900.
 func TestReplayGivesAnotherChance(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *rig) {
@@ -60,6 +61,7 @@ func TestReplayGivesAnotherChance(t *testing.T) {
 	})
 }
 
+// Reported as riverqueue/riverui#622.
 func TestReplayIsRefusedWhenTheKeyIsTaken(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *rig) {

@@ -75,6 +75,7 @@ func decode[T any](t *testing.T, text string) T {
 	return v
 }
 
+// Reported as kestra-io/kestra#10326 and contribsys/faktory#395.
 func TestPayloadText(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", 9000) + strings.Repeat("]", 9000)
@@ -121,6 +122,7 @@ func TestPayloadText(t *testing.T) {
 	}
 }
 
+// Reported as kestra-io/kestra#10326 and uptrace/bun#206.
 func TestPayloadIsRefused(t *testing.T) {
 	t.Parallel()
 	ring := &node{}
@@ -244,6 +246,7 @@ func TestStoredMessage(t *testing.T) {
 	require.Equal(t, -1, m.Priority)
 }
 
+// Reported as hibiken/asynq#505.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	c, f := fakeClient(t, Config{IdempotencyWindow: hour})
@@ -261,6 +264,16 @@ func TestDigest(t *testing.T) {
 	require.Equal(t, enqueue("k", "p", "1"), enqueue("k", "p", "2"))
 	require.NotEqual(t, enqueue("k", "p", "1"), enqueue("kp", "p", "1"))
 	require.Empty(t, enqueue("k", "p", ""))
+
+	// Nor has a trace a part in it, which is another one for every call.
+	traced := func(trace string) string {
+		_, err := c.EnqueueRaw(t.Context(), "k", "p", &EnqueueOptions{
+			IdempotencyKey: "1", CorrelationID: trace, Headers: map[string]string{"traceparent": trace},
+		})
+		require.NoError(t, err)
+		return f.inserted[len(f.inserted)-1].Digest
+	}
+	require.Equal(t, traced("one"), traced("another"))
 }
 
 func TestNegativeWindowIsNone(t *testing.T) {

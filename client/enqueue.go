@@ -13,6 +13,7 @@ import (
 
 	"github.com/styxmq/styx/client/message"
 	"github.com/styxmq/styx/internal/name"
+	"github.com/styxmq/styx/internal/origin"
 	"github.com/styxmq/styx/internal/store"
 )
 
@@ -30,6 +31,11 @@ import (
 // while the answer was under way, the message may have been stored all the
 // same, and only an idempotency key makes it safe to try again.
 //
+// With the context of a handler the message belongs to the one that is being
+// handled: it takes over the tenant and the correlation id where neither opts
+// nor the payload type says. A traceparent among the headers of opts is kept
+// in place of this call's own trace context.
+//
 // The call ends with ctx, also while it waits for a connection of the pool.
 // The message returned is what is known of it without reading it again.
 func (c *Client) Enqueue(ctx context.Context, payload Payload, opts *EnqueueOptions) (*message.Message, error) {
@@ -46,32 +52,41 @@ func (c *Client) EnqueueRaw(ctx context.Context, kind, payload string, opts *Enq
 func (c *Client) enqueue(ctx context.Context, conn bun.IConn, payload Payload, opts *EnqueueOptions) (*message.Message, error) {
 	var m store.NewMessage
 	p := new(problems)
-	c.build(p, newEncoder(), &m, payload, opts)
+	c.build(p, newEncoder(), &m, payload, opts, origin.Of(ctx))
 	if err := p.err(); err != nil {
 		return nil, err
 	}
 	var in store.Inserted
-	err := retry(ctx, conn, func() (err error) {
-		in, err = c.store.Insert(ctx, conn, &m)
+	began := time.Now()
+	sendCtx, span := c.send(ctx, &m)
+	err := retry(sendCtx, conn, func() (err error) {
+		in, err = c.store.Insert(sendCtx, conn, &m)
 		return err
 	})
+	sent(span, in.ID, err)
+	c.metrics.Sent(sendCtx, m.Queue, began, err)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue %q into %q: %w", m.Kind, m.Queue, err)
 	}
 	stored := storedMessage(&m, in)
+	c.enqueued(ctx, &stored)
 	return &stored, nil
 }
 
 // build makes the message that will be stored; what is wrong with it goes
-// to p.
-func (c *Client) build(p *problems, e *encoder, m *store.NewMessage, payload Payload, opts *EnqueueOptions) {
+// to p. from is the message whose handler enqueues it, nil outside one.
+func (c *Client) build(p *problems, e *encoder, m *store.NewMessage, payload Payload, opts *EnqueueOptions, from *message.Message) {
 	body, err := e.encode(payload)
 	p.collect(err)
 	var o EnqueueOptions
 	if opts != nil {
 		o = *opts
 	}
-	o = o.Merge(body.defaults).Merge(c.cfg.Defaults)
+	o = o.Merge(body.defaults)
+	if from != nil {
+		o = o.Merge(EnqueueOptions{Tenant: from.Tenant, CorrelationID: from.CorrelationID})
+	}
+	o = o.Merge(c.cfg.Defaults)
 	p.options(&o)
 	if err == nil {
 		p.collect(name.Check("kind", body.kind))

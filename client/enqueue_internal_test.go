@@ -179,7 +179,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := c.buildAll(items); err != nil {
+		if _, err := c.buildAll(items, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -62,6 +62,7 @@ func TestEnqueuedMessageIsTheStoredOne(t *testing.T) {
 	})
 }
 
+// Reported as contribsys/faktory#395 and RichardKnop/machinery#251.
 func TestPayloadsComeBackByteForByte(t *testing.T) {
 	t.Parallel()
 	payloads := []string{
@@ -96,6 +97,7 @@ func TestPayloadsComeBackByteForByte(t *testing.T) {
 	})
 }
 
+// Reported as pgmq/pgmq#114, pgmq/pgmq#33 and timgit/pg-boss#721.
 func TestQueueNamesNeverMeet(t *testing.T) {
 	t.Parallel()
 	names := []string{
@@ -127,6 +129,7 @@ func TestQueueNamesNeverMeet(t *testing.T) {
 	})
 }
 
+// Reported as fluxcd/flux#430 and sidekiq/sidekiq#3738.
 func TestTimesWithinReasonAreKept(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *rig) {
@@ -160,6 +163,7 @@ func TestTimesWithinReasonAreKept(t *testing.T) {
 	})
 }
 
+// Reported as hibiken/asynq#1055.
 func TestDuplicateNamesItsHolder(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *rig) {
@@ -194,6 +198,7 @@ func TestDuplicateNamesItsHolder(t *testing.T) {
 	})
 }
 
+// Reported as hibiken/asynq#338.
 func TestWindowEnds(t *testing.T) {
 	t.Parallel()
 	for _, window := range []time.Duration{-1, time.Millisecond} {
@@ -252,6 +257,7 @@ func TestOneOfManyGetsTheKey(t *testing.T) {
 	})
 }
 
+// Reported as dereuromark/cakephp-queue#508.
 func TestHundredThousandInOneCall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -293,6 +299,7 @@ func TestHundredThousandInOneCall(t *testing.T) {
 	})
 }
 
+// Reported as acaloiaro/neoq#103.
 func TestEnqueueHonoursItsContextWhenThePoolIsEmpty(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *rig) {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,6 +90,7 @@ func TestListPassesItsFilters(t *testing.T) {
 	}, got)
 }
 
+// Reported as sidekiq/sidekiq#7014.
 func TestListIsChecked(t *testing.T) {
 	t.Parallel()
 	c, _ := fakeClient(t, Config{})
@@ -201,4 +203,39 @@ func TestPurgeIsGuarded(t *testing.T) {
 		require.Equal(t, test.field, invalid.Field)
 	}
 	require.Zero(t, f.calls)
+}
+
+// An offset that is far off is looked for over several pages, each of which is
+// empty and says how much is left.
+func TestListOffsetFarOff(t *testing.T) {
+	t.Parallel()
+	c, f := fakeClient(t, Config{})
+	var asked []store.ListQuery
+	f.list = func(q store.ListQuery) (store.ListPage, error) {
+		asked = append(asked, q)
+		if q.Offset > 10 {
+			return store.ListPage{Next: q.After + 100, Skipped: 10}, nil
+		}
+		return store.ListPage{Messages: []message.Message{{ID: q.After + 1}}, Skipped: q.Offset}, nil
+	}
+	page, err := c.List(t.Context(), ListOptions{Offset: 135})
+	require.NoError(t, err)
+	require.Empty(t, page.Messages)
+	require.NotEmpty(t, page.Next)
+	require.Len(t, asked, listRounds)
+	require.Equal(t, 135, asked[0].Offset)
+
+	_, err = c.List(t.Context(), ListOptions{Cursor: page.Next, Queue: "other"})
+	requireInvalid(t, err, "cursor", message.CodeInvalid)
+	head, _, _ := strings.Cut(page.Next, ".")
+	for _, forged := range []string{head, head + ".0", head + ".36", head + ".-35", head + "."} {
+		_, err = c.List(t.Context(), ListOptions{Cursor: forged})
+		requireInvalid(t, err, "cursor", message.CodeInvalid)
+	}
+	page, err = c.List(t.Context(), ListOptions{Cursor: page.Next})
+	require.NoError(t, err)
+	require.Empty(t, page.Next)
+	require.Equal(t, []message.Message{{ID: 1301}}, page.Messages)
+	require.Equal(t, 5, asked[len(asked)-1].Offset)
+	require.Len(t, asked, listRounds+4)
 }

@@ -11,8 +11,10 @@ import (
 	"github.com/styxmq/styx/client"
 	"github.com/styxmq/styx/client/message"
 	"github.com/styxmq/styx/internal/store"
+	"github.com/styxmq/styx/internal/testdb"
 )
 
+// Reported as airbytehq/airbyte#15908.
 func TestListIsWholeWhileRowsMove(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *rig) {
@@ -94,6 +96,7 @@ func TestListFilters(t *testing.T) {
 	})
 }
 
+// Reported as sidekiq/sidekiq#7014 and riverqueue/riverui#496.
 func TestUnknownIDs(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *rig) {
@@ -144,5 +147,65 @@ func TestStats(t *testing.T) {
 			{Queue: "other", Ready: 1},
 			{Queue: "q", Ready: 2, Scheduled: 1, Processing: 2, Dead: 2},
 		}, stats)
+	})
+}
+
+// Ids do not commit in their order: what commits late stands in every list
+// that begins afterwards, and is the only thing missing from one under way.
+// PostgreSQL only: SQLite has one writer.
+// Reported as ThreeDotsLabs/watermill#311.
+func TestListShowsWhatCommitsLate(t *testing.T) {
+	t.Parallel()
+	b := newRig(t, testdb.Postgres(t))
+	tx, err := b.db.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback() }()
+	late, err := b.EnqueueTx(t.Context(), tx, order{1}, nil)
+	require.NoError(t, err)
+	var others []int64
+	for i := range 4 {
+		m, err := b.Enqueue(t.Context(), order{i}, nil)
+		require.NoError(t, err)
+		others = append(others, m.ID)
+	}
+	first, err := b.List(t.Context(), client.ListOptions{Limit: 2})
+	require.NoError(t, err)
+	require.Equal(t, others[:2], ids(first.Messages))
+	require.NoError(t, tx.Commit())
+	require.Equal(t, others[2:], ids(b.all(t, client.ListOptions{Limit: 2, Cursor: first.Next})))
+	require.Equal(t, append([]int64{late.ID}, others...), ids(b.all(t, client.ListOptions{Limit: 2})))
+	stats, err := b.Stats(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 5, stats[0].Ready)
+}
+
+func TestListOffset(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *rig) {
+		var want []int64
+		for i := range 12 {
+			queue := []string{"a", "b"}[i%2]
+			m := b.raw(t, client.EnqueueOptions{Queue: queue})
+			if queue == "a" {
+				want = append(want, m.ID)
+			}
+		}
+		for offset := range 8 {
+			from := min(offset, len(want))
+			require.Equal(t, want[from:], append([]int64{}, ids(b.all(t, client.ListOptions{Queue: "a", Offset: offset, Limit: 20}))...))
+			page, err := b.List(t.Context(), client.ListOptions{Queue: "a", Offset: offset, Limit: 2})
+			require.NoError(t, err)
+			require.Equal(t, want[from:min(from+2, len(want))], append([]int64{}, ids(page.Messages)...))
+			if page.Next == "" {
+				continue
+			}
+			page, err = b.List(t.Context(), client.ListOptions{Queue: "a", Cursor: page.Next, Limit: 100})
+			require.NoError(t, err)
+			require.Equal(t, want[from+2:], append([]int64{}, ids(page.Messages)...), "the next page skips nothing more")
+		}
+		for _, opts := range []client.ListOptions{{Offset: -1}, {Offset: client.MaxOffset + 1}, {Offset: 1, Cursor: "x"}} {
+			_, err := b.List(t.Context(), opts)
+			require.ErrorContains(t, err, "offset")
+		}
 	})
 }

@@ -3,10 +3,12 @@ package client
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/origin"
 	"github.com/styxmq/styx/internal/store"
 )
 
@@ -36,15 +38,19 @@ func (c *Client) enqueueMany(ctx context.Context, conn bun.IConn, items []Item) 
 	if len(items) == 0 {
 		return nil, nil
 	}
-	batch, err := c.buildAll(items)
+	batch, err := c.buildAll(items, origin.Of(ctx))
 	if err != nil {
 		return nil, err
 	}
 	var inserted []store.Inserted
-	err = retry(ctx, conn, func() (err error) {
-		inserted, err = c.store.InsertMany(ctx, conn, batch)
+	began := time.Now()
+	sendCtx, span := c.sendMany(ctx, batch)
+	err = retry(sendCtx, conn, func() (err error) {
+		inserted, err = c.store.InsertMany(sendCtx, conn, batch)
 		return err
 	})
+	sent(span, 0, err)
+	c.metrics.SentMany(sendCtx, batch, began, err)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue %d messages: %w", len(batch), err)
 	}
@@ -52,15 +58,20 @@ func (c *Client) enqueueMany(ctx context.Context, conn bun.IConn, items []Item) 
 	for i := range batch {
 		messages[i] = storedMessage(&batch[i], inserted[i])
 	}
+	if c.cfg.Hooks.Enqueued != nil {
+		for i := range messages {
+			c.enqueued(ctx, &messages[i])
+		}
+	}
 	return messages, nil
 }
 
-func (c *Client) buildAll(items []Item) ([]store.NewMessage, error) {
+func (c *Client) buildAll(items []Item, from *message.Message) ([]store.NewMessage, error) {
 	batch := make([]store.NewMessage, len(items))
 	e := newEncoder()
 	for i, item := range items {
 		var p problems
-		c.build(&p, e, &batch[i], item.Payload, item.Options)
+		c.build(&p, e, &batch[i], item.Payload, item.Options, from)
 		if len(p.errs) > 0 {
 			return nil, p.at(i)
 		}

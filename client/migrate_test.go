@@ -14,6 +14,7 @@ import (
 	"github.com/styxmq/styx/internal/testdb"
 )
 
+// Reported as jackc/tern#19.
 func TestMigrations(t *testing.T) {
 	t.Parallel()
 	testdb.Each(t, func(t *testing.T, db testdb.DB) {

@@ -30,6 +30,9 @@ type PurgeOptions struct {
 	All bool
 	// Actor is a person or program, up to 128 bytes.
 	Actor string
+	// Origin is where the request came from, such as an address, up to 128
+	// bytes.
+	Origin string
 	// Reason is up to 1,024 bytes.
 	Reason string
 }
@@ -49,7 +52,7 @@ func (d *DeadLetters) Purge(ctx context.Context, opts PurgeOptions) (int, error)
 		ID: opts.MessageID, Queue: opts.Queue, Resolved: opts.Resolved,
 		OlderThan: opts.OlderThan, Limit: purgeBatch,
 	}
-	by := store.Actor{Name: opts.Actor, Reason: opts.Reason}
+	by := store.Actor{Name: opts.Actor, Origin: opts.Origin, Reason: opts.Reason}
 	total := 0
 	for {
 		var n int
@@ -69,7 +72,7 @@ func (d *DeadLetters) Purge(ctx context.Context, opts PurgeOptions) (int, error)
 
 func (o PurgeOptions) check() error {
 	var p problems
-	p.actor(o.Actor, o.Reason)
+	_ = p.by(o.Actor, o.Origin, o.Reason)
 	p.filter("queue", o.Queue)
 	if o.MessageID < 0 {
 		p.add("message_id", message.CodeOutOfRange, "message_id must not be negative.")

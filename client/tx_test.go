@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/uptrace/bun"
@@ -14,6 +15,7 @@ import (
 	"github.com/styxmq/styx/client/message"
 )
 
+// Reported as rails/solid_queue#409.
 func TestMessageSharesTheFateOfItsTransaction(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *rig) {
@@ -44,6 +46,7 @@ func TestMessageSharesTheFateOfItsTransaction(t *testing.T) {
 	})
 }
 
+// Reported as rails/rails#26045.
 func TestSavepointsAndPanics(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *rig) {
@@ -72,6 +75,7 @@ func TestSavepointsAndPanics(t *testing.T) {
 	})
 }
 
+// Reported as hibiken/asynq#629 and kestra-io/kestra#10326.
 func TestDuplicateLeavesTheTransactionUsable(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *rig) {
@@ -105,6 +109,7 @@ func TestDuplicateLeavesTheTransactionUsable(t *testing.T) {
 	})
 }
 
+// Reported as rails/solid_queue#409.
 func TestDeadTransactionsAreTold(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *rig) {
@@ -145,4 +150,39 @@ func requireField(t *testing.T, err error, field string) {
 	invalid, ok := errors.AsType[*message.ValidationError](err)
 	require.True(t, ok, "%v", err)
 	require.Equal(t, field, invalid.Field)
+}
+
+// An enqueue that is not told of the transaction around it has no part in it:
+// it stays when that is rolled back. Where there is one writer only, or no
+// other connection, it waits for as long as its context permits.
+// Reported as rails/solid_queue#409.
+func TestEnqueueBesideATransaction(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *rig) {
+		beside := func(limit time.Duration) (*message.Message, error) {
+			tx, err := b.db.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, tx.Rollback()) }()
+			_, err = b.EnqueueTx(t.Context(), tx, order{1}, nil)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			return b.Enqueue(ctx, order{2}, nil)
+		}
+		var want []int64
+		if b.db.Dialect().Name() == dialect.PG {
+			m, err := beside(patience)
+			require.NoError(t, err)
+			want = append(want, m.ID)
+		} else {
+			_, err := beside(100 * time.Millisecond)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		}
+		b.db.SetMaxOpenConns(1)
+		_, err := beside(100 * time.Millisecond)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		m, err := b.Enqueue(t.Context(), order{3}, nil)
+		require.NoError(t, err)
+		require.Equal(t, append(want, m.ID), ids(b.all(t, client.ListOptions{})))
+	})
 }

@@ -16,6 +16,8 @@ import (
 
 const hour = time.Hour
 
+// Reported as wildanniam/koderea#102, resque/resque-scheduler#96 and
+// hibiken/asynq#275.
 func TestOptionsAreRefusedBeforeTheDatabase(t *testing.T) {
 	t.Parallel()
 	many := make(map[string]string)
@@ -101,6 +103,7 @@ func TestEveryProblemIsNamed(t *testing.T) {
 	}
 }
 
+// Reported as raystack/entropy#91.
 func TestPastTimesAreNow(t *testing.T) {
 	t.Parallel()
 	for _, opts := range []EnqueueOptions{
@@ -198,5 +201,26 @@ func FuzzPayload(f *testing.F) {
 			return
 		}
 		require.Equal(t, table{key: text}, decode[table](t, fake.inserted[0].Payload))
+	})
+}
+
+func FuzzHeaders(f *testing.F) {
+	f.Add("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	f.Add("", "x")
+	f.Add("a\x00", "\xff")
+	f.Add(strings.Repeat("h", message.MaxNameLength+1), strings.Repeat("v", message.MaxHeaderBytes))
+	f.Fuzz(func(t *testing.T, name, value string) {
+		c, fake := fakeClient(t, Config{})
+		_, err := c.EnqueueRaw(t.Context(), "k", "x", &EnqueueOptions{Headers: map[string]string{name: value}})
+		if err != nil {
+			invalid, ok := errors.AsType[*message.ValidationError](err)
+			require.True(t, ok)
+			require.Equal(t, "headers", invalid.Field)
+			require.True(t, utf8.ValidString(invalid.Message), "what is shown can be shown")
+			require.Empty(t, fake.inserted)
+			return
+		}
+		require.True(t, utf8.ValidString(name) && utf8.ValidString(value) && !strings.Contains(value, "\x00"))
+		require.Equal(t, value, fake.inserted[0].Headers[name])
 	})
 }

@@ -5,6 +5,10 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/styxmq/styx/client/message"
 )
 
@@ -25,6 +29,10 @@ const (
 	DefaultBatch = 1000
 	// DefaultTimeout limits a statement.
 	DefaultTimeout = 30 * time.Second
+	// DefaultGaugeInterval is how often gauges are computed.
+	DefaultGaugeInterval = 15 * time.Second
+	// MinGaugeInterval is the shortest Config.GaugeInterval.
+	MinGaugeInterval = 100 * time.Millisecond
 	// MaxBatch is the largest Config.Batch.
 	MaxBatch = 100_000
 	// MinRetention is the shortest retention. A shorter one is taken for a
@@ -71,6 +79,28 @@ type Config struct {
 	Batch int
 	// Timeout limits each statement. Defaults to DefaultTimeout.
 	Timeout time.Duration
+	// GaugeInterval is how often the numbers about the database are computed
+	// that metrics show, such as the depth of queues, at least 100 ms;
+	// negative is never. Of all reapers one at a time computes and shows
+	// them. Nothing is computed while no MeterProvider takes measurements.
+	// Defaults to DefaultGaugeInterval.
+	GaugeInterval time.Duration
+	// MeterProvider takes measurements. Defaults to the global one of
+	// OpenTelemetry, also when that is set after New; as long as there is
+	// none, nothing is measured.
+	MeterProvider metric.MeterProvider
+	// TenantMetrics counts failures by tenant as well, up to 200 of them;
+	// whoever may see the metrics sees their names then. Defaults to false.
+	TenantMetrics bool
+	// TracerProvider records a span for each run that moved messages, and one
+	// for each message that died there. Defaults to the global one of
+	// OpenTelemetry, also when that is set after New.
+	TracerProvider trace.TracerProvider
+	// Propagator reads the context that a message carries in its headers;
+	// producers need the same. Defaults to W3C trace context.
+	Propagator propagation.TextMapPropagator
+	// Hooks are told what was done with messages.
+	Hooks Hooks
 	// Logger takes a line for each message that dies here, one for each run
 	// that did something, and trouble when it begins and ends. Defaults to
 	// slog.Default().
@@ -102,6 +132,9 @@ func (c Config) withDefaults() Config {
 	if c.Timeout == 0 {
 		c.Timeout = DefaultTimeout
 	}
+	if c.GaugeInterval == 0 {
+		c.GaugeInterval = DefaultGaugeInterval
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -121,6 +154,8 @@ func (c Config) validate() error {
 	refuse(short(c.ResolvedRetention), "ResolvedRetention", "ResolvedRetention"+retention)
 	refuse(short(c.DeadRetention), "DeadRetention", "DeadRetention"+retention)
 	refuse(c.Batch < 1 || c.Batch > MaxBatch, "Batch", "Batch must be between 1 and 100,000.")
+	refuse(c.GaugeInterval >= 0 && c.GaugeInterval < MinGaugeInterval, "GaugeInterval",
+		"GaugeInterval must be at least 100 ms, or negative for none.")
 	refuse(c.Timeout < time.Millisecond, "Timeout", "Timeout must be at least 1 ms.")
 	return errors.Join(errs...)
 }

@@ -51,6 +51,11 @@ func (f *fake) SchemaVersion(context.Context) (current, known int, err error) {
 	return f.version, 1, nil
 }
 
+func (f *fake) Ticked(context.Context) error {
+	f.call("ticked")
+	return nil
+}
+
 func (f *fake) BuryWorkers(ctx context.Context) ([]int64, error) {
 	f.call("bury")
 	if f.bury == nil {

@@ -49,6 +49,12 @@ func (l *logger) buried(ctx context.Context, m *store.Rescued) {
 		slog.String("error", m.LastError), slog.Int64("worker_id", m.WorkerID))
 }
 
+// hook is the line of a hook that panicked.
+func (l *logger) hook(ctx context.Context, m *store.Rescued, err error) {
+	l.l.ErrorContext(ctx, "hook panicked", slog.String("queue", m.Queue), slog.String("kind", m.Kind),
+		slog.Int64("id", m.ID), slog.Any("error", err))
+}
+
 // did is the one line of a run that did something.
 func (l *logger) did(ctx context.Context, job string, t *tally) {
 	if !t.counts.Any() {

@@ -12,6 +12,8 @@ import (
 	"github.com/styxmq/styx/client/message"
 	"github.com/styxmq/styx/internal/engine"
 	"github.com/styxmq/styx/internal/store"
+	"github.com/styxmq/styx/internal/telemetry"
+	"github.com/styxmq/styx/reaper/internal/gauge"
 	"github.com/styxmq/styx/reaper/internal/maintain"
 )
 
@@ -19,6 +21,7 @@ import (
 type maintainer interface {
 	store.Maintainer
 	SchemaVersion(ctx context.Context) (current, known int, err error)
+	Ticked(ctx context.Context) error
 }
 
 // Reaper keeps the queues of a database healthy. Make it with New. It is safe
@@ -30,6 +33,10 @@ type Reaper struct {
 	now   func() time.Time
 	begun atomic.Bool
 	jobs  []*job
+
+	tracing   *telemetry.Tracing
+	metrics   *telemetry.ReaperMetrics
+	collector *gauge.Collector // nil when there is none
 }
 
 // New returns a reaper of the queues in db, which was opened with
@@ -72,6 +79,9 @@ func newReaper(st maintainer, cfg Config, now func() time.Time) (*Reaper, error)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	r.tracing = telemetry.NewTracing(scope, cfg.TracerProvider, cfg.Propagator, nil)
+	r.metrics = telemetry.NewReaperMetrics(cfg.MeterProvider, cfg.TenantMetrics)
+	r.gauger()
 	return r, nil
 }
 
@@ -88,7 +98,10 @@ func (r *Reaper) rescue(ctx context.Context, t *tally) error {
 		return err
 	}
 	_, expire := maintain.Expire{Settings: r.settings(t)}.RunOnce(ctx)
-	return errors.Join(err, expire)
+	if err := errors.Join(err, expire); err != nil {
+		return err
+	}
+	return r.ticked(ctx)
 }
 
 // sweeper makes the job sweep, which remembers where it was.
@@ -139,6 +152,7 @@ func (r *Reaper) RunOnce(ctx context.Context) (Report, error) {
 	t := r.newTally()
 	t.keep = true
 	err := r.everything(ctx, t)
+	t.trace.end(err)
 	r.log.did(ctx, "once", t)
 	return Report{Counts: t.counts, Moved: t.list}, err
 }
@@ -183,5 +197,9 @@ func (r *Reaper) checkSchema(ctx context.Context) error {
 
 // Status shows what the jobs of Run have done so far.
 func (r *Reaper) Status() Status {
-	return Status{Rescue: r.jobs[0].show(), Sweep: r.jobs[1].show(), Maintain: r.jobs[2].show()}
+	s := Status{Rescue: r.jobs[0].show(), Sweep: r.jobs[1].show(), Maintain: r.jobs[2].show()}
+	if r.collector != nil {
+		s.Gauge = r.jobs[3].show()
+	}
+	return s
 }

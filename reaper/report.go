@@ -6,6 +6,7 @@ import (
 
 	"github.com/styxmq/styx/client/message"
 	"github.com/styxmq/styx/internal/store"
+	"github.com/styxmq/styx/internal/telemetry"
 )
 
 // MaxMoved is the largest number of messages that a Report lists.
@@ -89,6 +90,8 @@ type Status struct {
 	Rescue   JobStatus `json:"rescue"`
 	Sweep    JobStatus `json:"sweep"`
 	Maintain JobStatus `json:"maintain"`
+	// Gauge is zero when no gauges are computed.
+	Gauge JobStatus `json:"gauge,omitzero"`
 }
 
 // JobStatus shows what one job has done since Run began. Times are of this
@@ -117,17 +120,24 @@ const maxTold = 20
 // tally collects what one run does.
 type tally struct {
 	log    *logger
+	told   *telemetry.ReaperMetrics
 	keep   bool // whether to fill list
+	hooks  *Hooks
+	trace  reaping
 	counts Counts
 	list   []Moved
 	ids    []int64
 	dead   []int64 // workers
 }
 
-func (r *Reaper) newTally() *tally { return &tally{log: r.log} }
+func (r *Reaper) newTally() *tally {
+	return &tally{log: r.log, told: r.metrics, hooks: &r.cfg.Hooks, trace: reaping{tracing: r.tracing, began: time.Now()}}
+}
 
 // moved takes what one statement moved.
 func (t *tally) moved(ctx context.Context, batch []store.Rescued) {
+	t.told.Reaped(ctx, batch)
+	t.trace.add(ctx, batch)
 	for i := range batch {
 		m := &batch[i]
 		switch m.Decision {
@@ -148,6 +158,7 @@ func (t *tally) moved(ctx context.Context, batch []store.Rescued) {
 			t.counts.Dead++
 			t.log.buried(ctx, m)
 		}
+		t.tell(ctx, m)
 	}
 }
 

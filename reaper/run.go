@@ -26,6 +26,11 @@ func (r *Reaper) Run(ctx context.Context) error {
 		}
 		return err
 	}
+	end, err := r.showGauges(ctx)
+	if err != nil {
+		return err
+	}
+	defer end()
 	var jobs sync.WaitGroup
 	for _, j := range r.jobs {
 		jobs.Go(func() { j.loop(ctx) })

@@ -82,6 +82,7 @@ func (j *job) tick(ctx context.Context, began time.Time) {
 
 	t := j.r.newTally()
 	err := guard(func() error { return j.run(ctx, t) })
+	t.trace.end(err)
 	// Cut short by the end: not a success, but not a failure.
 	cut := err != nil && ctx.Err() != nil && !errors.As(err, new(*panicError))
 
@@ -100,12 +101,23 @@ func (j *job) tick(ctx context.Context, began time.Time) {
 
 	// Even a log handler that panics does not end the job.
 	_ = guard(func() error {
+		j.ran(ctx, began, err, cut)
 		if !cut {
 			j.r.log.outcome(ctx, j.name, err, j.wallClock())
 		}
 		j.r.log.did(ctx, j.name, t)
 		return nil
 	})
+}
+
+// ticked tells whoever looks at the database that a reaper is at work.
+func (r *Reaper) ticked(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	if err := r.store.Ticked(ctx); err != nil {
+		return fmt.Errorf("record the tick: %w", err)
+	}
+	return nil
 }
 
 func (j *job) setNext(due time.Time) {

@@ -71,6 +71,7 @@ func TestClassifiers(t *testing.T) {
 
 // The kind's classifier is asked first, then the worker's, then the default
 // one; an outcome needs none; one that panics or says nonsense says nothing.
+// Reported as hibiken/asynq#1132.
 func TestClassifierOrder(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {

@@ -8,6 +8,10 @@ import (
 	"runtime/debug"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/styxmq/styx/client/message"
 	"github.com/styxmq/styx/internal/name"
 )
@@ -79,6 +83,30 @@ type Config struct {
 	// Logger takes one line for each failed attempt and dead letter, and
 	// for trouble with the database. Defaults to slog.Default().
 	Logger *slog.Logger
+	// TracerProvider records a span for each attempt, which the handler's
+	// context carries. Defaults to the global one of OpenTelemetry, also
+	// when that is set after New; as long as there is none, nothing is
+	// recorded, and a handler's context carries that of the producer's span.
+	TracerProvider trace.TracerProvider
+	// MeterProvider takes measurements. Defaults to the global one of
+	// OpenTelemetry, also when that is set after New; as long as there is
+	// none, nothing is measured.
+	MeterProvider metric.MeterProvider
+	// TenantMetrics counts failures by tenant as well, up to 200 of them;
+	// whoever may see the metrics sees their names then. Defaults to false.
+	TenantMetrics bool
+	// Propagator reads the context that a message carries in its headers;
+	// producers need the same. Defaults to W3C trace context, whatever the
+	// global one is.
+	Propagator propagation.TextMapPropagator
+	// Baggage lists the keys of a message's baggage that handlers see.
+	// Defaults to none.
+	Baggage []string
+	// TraceMode says how the span of an attempt belongs to the producer's.
+	// Defaults to TraceAuto.
+	TraceMode TraceMode
+	// Hooks are told what becomes of messages.
+	Hooks Hooks
 	// Name tells this worker from others to people. Defaults to the host's
 	// name and the process id.
 	Name string
@@ -166,6 +194,7 @@ func (c Config) validate() error {
 	refuse(c.Lease < 500*time.Millisecond || c.Lease > time.Hour, "Lease", "Lease must be between 500 ms and 1 h.")
 	refuse(c.PollInterval < time.Millisecond, "PollInterval", "PollInterval must be at least 1 ms.")
 	refuse(c.Grace < 0, "Grace", "Grace must not be negative.")
+	refuse(c.TraceMode < TraceAuto || c.TraceMode > TraceNone, "TraceMode", "TraceMode must be TraceAuto, TraceLink or TraceNone.")
 	refuse(c.MaxSnoozes < 0, "MaxSnoozes", "MaxSnoozes must not be negative.")
 	seen := map[string]bool{}
 	for i, q := range c.Queues {

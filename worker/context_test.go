@@ -15,6 +15,8 @@ import (
 
 // What a handler returns after its context has ended still counts, and is
 // recorded although that context has ended.
+// Reported as travis-ci/worker#408,
+// sourcegraph/sourcegraph-public-snapshot#23576 and hibiken/asynq#532.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {

@@ -13,29 +13,12 @@ import (
 // lookTimeout bounds the look at the row after a CompleteTx.
 const lookTimeout = 10 * time.Second
 
-// start hands a task to a goroutine that waits for one, or to a new one.
-// Goroutines are kept because their stacks have grown to what handlers need;
-// one that is stuck in a handler or ended by Goexit is simply not there.
-func (r *run) start(t *task) {
-	select {
-	case r.tasks <- t:
-	default:
-		go func() {
-			for r.execute(t); ; r.execute(t) {
-				select {
-				case t = <-r.tasks:
-				case <-r.quit:
-					return
-				}
-			}
-		}()
-	}
-}
-
 // execute runs one attempt to its end.
 func (r *run) execute(t *task) {
 	defer r.returned(t)
-	r.conclude(t, r.invoke(t))
+	ctx := r.enter(t)
+	r.started(ctx, t)
+	r.conclude(t, r.invoke(ctx, t))
 }
 
 // conclude settles a task whose handler has come to its end.
@@ -46,6 +29,10 @@ func (r *run) conclude(t *task, err error) {
 		case done:
 			if t.state.CompareAndSwap(stateRunning, stateReturned) {
 				t.stopTimer()
+				s := store.Settlement{Verb: store.Succeed}
+				t.endWith(&s)
+				r.told(t, &s)
+				r.measureOne(t, false)
 				t.inc.remove(t)
 				r.busy.Add(-1)
 			}
@@ -60,7 +47,9 @@ func (r *run) conclude(t *task, err error) {
 		return
 	}
 	t.stopTimer()
-	r.settler.put(t, r.decide(t, err))
+	s := r.decide(t, err)
+	t.endWith(&s)
+	r.settler.put(t, s)
 }
 
 var errNotCommitted = errors.New("worker: CompleteTx was called, but its transaction was not committed")
@@ -84,7 +73,7 @@ func (r *run) committed(t *task) (bool, error) {
 
 // invoke calls the handler through the middleware. A panic becomes an error
 // here; after a Goexit nobody would see one.
-func (r *run) invoke(t *task) (err error) {
+func (r *run) invoke(ctx context.Context, t *task) (err error) {
 	ended := false
 	defer func() {
 		if ended {
@@ -98,13 +87,13 @@ func (r *run) invoke(t *task) (err error) {
 		r.conclude(t, panicked(nil))
 	}()
 	if len(r.cfg.Middleware) == 0 {
-		err = t.handler.run(t, t)
+		err = t.handler.run(ctx, t)
 	} else {
 		next := HandlerFunc(func(ctx context.Context, _ *message.Message) error { return t.handler.run(ctx, t) })
 		for i := len(r.cfg.Middleware) - 1; i >= 0; i-- {
 			next = r.cfg.Middleware[i](next)
 		}
-		err = next(t, &t.m.Message)
+		err = next(ctx, &t.m.Message)
 	}
 	ended = true
 	return err
@@ -114,11 +103,14 @@ func (r *run) invoke(t *task) (err error) {
 func (r *run) returned(t *task) {
 	t.cancel(nil)
 	if t.state.Load() == stateReturned {
-		t.m.Payload = "" // messages of one claim are kept together, payloads must not be
+		if !r.cfg.Hooks.settles() {
+			t.m.Payload = "" // messages of one claim are kept together, payloads must not be
+		}
 	} else {
 		r.ashore(t)
 	}
 	r.free(t)
+	t.batch.returned()
 	r.running.Done()
 }
 
@@ -138,8 +130,11 @@ func (r *run) free(t *task) {
 // fills its slot again; its goroutine is counted until it ends.
 func (r *run) abandoned(t *task, cause error) {
 	r.adrift(t)
+	r.metrics.Abandoned(t.Context, t.m.Queue, t.m.Kind)
 	r.log.abandoned(t)
-	r.settler.put(t, r.decide(t, &abandonedError{cause: cause}))
+	s := r.decide(t, &abandonedError{cause: cause})
+	t.endWith(&s)
+	r.settler.put(t, s)
 	r.free(t)
 }
 
@@ -169,7 +164,7 @@ func (r *run) outcome(t *task, err error) store.Settlement {
 		Verb: store.Succeed, Elapsed: time.Since(t.started),
 	}
 	if t.moved.Load() {
-		s.Place = ""
+		s.Place = 0
 	}
 	if err == nil {
 		return s

@@ -23,7 +23,7 @@ func (r *run) fail(t *task, s *store.Settlement, v verdict, err error) {
 		(errors.Is(err, ErrTimeout) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled))
 	f := &store.Failure{
 		Kind: kind, Class: failure.Class(err), Message: failure.Text(err), Version: r.cfg.Version,
-		Decision: message.DecisionExhausted,
+		Decision: message.DecisionExhausted, TraceID: t.traceparent(),
 	}
 	if timedOut {
 		f.Decision, f.Class = message.DecisionTimedOut, "worker.Timeout"

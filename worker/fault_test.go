@@ -57,6 +57,7 @@ func once(method string, err error) (hook func(string) error, done *atomic.Bool)
 
 // A database that is away for less than a lease costs nothing: what ran is
 // recorded afterwards, once.
+// Reported as jobrunr/jobrunr#1264.
 func TestOutageShorterThanTheLease(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -258,6 +259,7 @@ func TestRepliesLostAtRandom(t *testing.T) {
 }
 
 // What a claim brings after its worker's stop goes back uncharged.
+// Reported as NangoHQ/nango#7403 and janbjorge/pgqueuer#693.
 func TestStopWhileAClaimIsUnderWay(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {

@@ -116,6 +116,7 @@ func (f *fetcher) claim(ctx context.Context, limit int) (store.Batch, error) {
 	number := f.inc.ledger.begin()
 	claimCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	atEnd := context.AfterFunc(ctx, func() { time.AfterFunc(f.r.cfg.Grace/2, cancel) })
+	began := time.Now()
 	batch, err := f.cursor.Claim(claimCtx, store.ClaimRequest{Number: number, Limit: limit, Suspect: suspect})
 	atEnd()
 	cancel()
@@ -128,6 +129,7 @@ func (f *fetcher) claim(ctx context.Context, limit int) (store.Batch, error) {
 		suspects.Store(false)
 		suspect = false
 	}
+	f.r.metrics.Claimed(ctx, f.q.spec.Name, batch.Messages, began, err)
 	f.r.begin(ctx, f.q, f.inc, number, batch.Messages, suspect)
 	return batch, err
 }
@@ -137,9 +139,15 @@ func (f *fetcher) busy(ctx context.Context) {
 	if f.full.IsZero() {
 		f.full = time.Now()
 	}
-	if f.idle && time.Since(f.full) > busyFor && f.r.store.SetIdle(ctx, f.inc.id, f.q.spec.Name, false) == nil {
+	if f.idle && time.Since(f.full) > busyFor && f.setIdle(ctx, false) == nil {
 		f.idle = false
 	}
+}
+
+func (f *fetcher) setIdle(ctx context.Context, idle bool) error {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	defer cancel()
+	return f.r.store.SetIdle(ctx, f.inc.id, f.q.spec.Name, idle)
 }
 
 // rest asks to be woken. It reports whether that had been so before the last
@@ -149,7 +157,7 @@ func (f *fetcher) rest(ctx context.Context) bool {
 	if f.idle || !f.r.listening.Load() {
 		return true
 	}
-	if err := f.r.store.SetIdle(ctx, f.inc.id, f.q.spec.Name, true); err != nil {
+	if err := f.setIdle(ctx, true); err != nil {
 		return true // the poll serves
 	}
 	f.idle = true
@@ -169,25 +177,28 @@ func (f *fetcher) sleep(ctx context.Context, d time.Duration) {
 
 // begin starts the handlers of a batch, or gives the messages back when the
 // worker is stopping or was found dead.
-func (r *run) begin(ctx context.Context, q *queue, inc *incarnation, number int64, batch []store.Claimed, suspect bool) {
-	if len(batch) == 0 {
+func (r *run) begin(ctx context.Context, q *queue, inc *incarnation, number int64, claimed []store.Claimed, suspect bool) {
+	if len(claimed) == 0 {
 		return
 	}
-	q.slots.take(len(batch))
-	r.busy.Add(int64(len(batch)))
-	r.running.Add(len(batch))
-	tasks := make([]task, len(batch))
-	list := make([]*task, len(batch))
+	q.slots.take(len(claimed))
+	r.busy.Add(int64(len(claimed)))
+	r.running.Add(len(claimed))
+	b := &batch{tasks: make([]task, len(claimed))}
+	b.left.Store(int64(len(claimed)))
+	list := make([]*task, len(claimed))
 	now := time.Now()
-	for i := range batch {
-		t := &tasks[i]
-		t.r, t.inc, t.queue, t.number, t.m, t.started, t.suspect = r, inc, q, number, &batch[i], now, suspect
+	for i := range claimed {
+		t := &b.tasks[i]
+		t.r, t.batch, t.inc, t.queue, t.number, t.m, t.started, t.suspect = r, b, inc, q, number, &claimed[i], now, suspect
 		t.m.Status = message.StatusProcessing
 		t.handler = r.handlerOf(q.spec.Name, t.m.Kind)
 		t.Context, t.cancel = context.WithCancelCause(r.base)
 		list[i] = t
 	}
 	inc.add(list)
+	ready := list[:0]
+	var first time.Time
 	// What a dead incarnation has claimed nobody has begun: it goes back too,
 	// unless a reaper was faster.
 	stopping := ctx.Err() != nil || inc.dead()
@@ -200,10 +211,17 @@ func (r *run) begin(ctx context.Context, q *queue, inc *incarnation, number int6
 		case t.m.Attempt > t.m.MaxRetries:
 			r.giveBack(t, r.overspent(t))
 		default:
-			t.arm(r.timeoutOf(t))
-			r.start(t)
+			if d := r.timeoutOf(t); d >= 0 {
+				t.deadline = now.Add(d)
+				if first.IsZero() || t.deadline.Before(first) {
+					first = t.deadline
+				}
+			}
+			ready = append(ready, t)
 		}
 	}
+	b.watch(first)
+	r.crew.add(ready)
 }
 
 // giveBack settles a message whose handler is not run.

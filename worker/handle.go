@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -89,11 +90,28 @@ func Handle[T Payload](w *Worker, fn func(ctx context.Context, m *Message[T]) er
 	kind := kindOf[T]()
 	w.register(kind, opts, func(ctx context.Context, t *task) error {
 		m := &Message[T]{Message: t.m.Message, task: t}
-		if err := json.Unmarshal([]byte(t.m.Payload), &m.Payload); err != nil {
+		if err := decode(t.m.Payload, &m.Payload); err != nil {
 			return &DecodeError{Kind: t.m.Kind, Err: err}
 		}
 		return fn(ctx, m)
 	})
+}
+
+// texts are buffers for decode: encoding/json forbids to keep what it hands to
+// an UnmarshalJSON.
+var texts = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxText is the size up to which a buffer is kept.
+const maxText = 64 << 10
+
+func decode(payload string, into any) error {
+	if len(payload) > maxText {
+		return json.Unmarshal([]byte(payload), into)
+	}
+	text := texts.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
+	defer texts.Put(text)
+	*text = append((*text)[:0], payload...)
+	return json.Unmarshal(*text, into)
 }
 
 // HandleQueue registers a handler for every message of a queue whose kind has

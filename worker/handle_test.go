@@ -195,6 +195,7 @@ func TestQueueWithoutAnyHandler(t *testing.T) {
 }
 
 // Other services put their kinds into the same queue.
+// Reported as riverqueue/river#1105 and riverqueue/river#1323.
 func TestUnknownKindsStay(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -214,6 +215,8 @@ func TestUnknownKindsStay(t *testing.T) {
 	})
 }
 
+// Reported as nesquena/backburner#154, freckle/faktory_worker_haskell#88 and
+// floci-io/floci#900.
 func TestPayloadsThatDiffer(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -243,8 +246,14 @@ func TestPayloadsThatDiffer(t *testing.T) {
 			require.True(t, strings.HasPrefix(l.ErrorMessage, `decode payload of "job": `), l.ErrorMessage)
 			require.Equal(t, 1, l.AttemptsUsed)
 			require.Len(t, r.attempts(m.ID), 1)
+
+			// A replay is permitted and fails as cleanly as before.
+			require.NoError(t, r.client.DeadLetters().Replay(t.Context(), m.ID, nil))
+			until(t, "it has failed again", func() bool { return len(r.attempts(m.ID)) == 2 })
+			r.wait(message.StatusDead, m.ID)
+			require.Equal(t, payload, r.letter(m.ID).Payload)
 		}
-		require.Len(t, log.lines(t), 5)
+		require.Len(t, log.lines(t), 10)
 		require.Empty(t, seen)
 	})
 }

@@ -16,26 +16,43 @@ type incarnation struct {
 	once   sync.Once
 
 	mu    sync.Mutex
-	tasks map[*task]struct{} // running or not settled yet
+	tasks *task // running or not settled yet, a list by next and prev
+	count int
 }
 
 func newIncarnation(id int64) *incarnation {
-	return &incarnation{id: id, ledger: newLedger(), ended: make(chan struct{}), tasks: map[*task]struct{}{}}
+	return &incarnation{id: id, ledger: newLedger(), ended: make(chan struct{})}
 }
 
 func (i *incarnation) add(tasks []*task) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	for _, t := range tasks {
-		i.tasks[t] = struct{}{}
+		if t.next = i.tasks; t.next != nil {
+			t.next.prev = t
+		}
+		i.tasks, t.listed = t, true
 	}
+	i.count += len(tasks)
 }
 
 // remove ends the incarnation's interest in tasks, in one go for a batch.
 func (i *incarnation) remove(tasks ...*task) {
 	i.mu.Lock()
 	for _, t := range tasks {
-		delete(i.tasks, t)
+		if !t.listed {
+			continue
+		}
+		if t.next != nil {
+			t.next.prev = t.prev
+		}
+		if t.prev != nil {
+			t.prev.next = t.next
+		} else {
+			i.tasks = t.next
+		}
+		t.next, t.prev, t.listed = nil, nil, false
+		i.count--
 	}
 	i.mu.Unlock()
 	i.ledger.settled(tasks)
@@ -44,8 +61,8 @@ func (i *incarnation) remove(tasks ...*task) {
 func (i *incarnation) all() []*task {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	out := make([]*task, 0, len(i.tasks))
-	for t := range i.tasks {
+	out := make([]*task, 0, i.count)
+	for t := i.tasks; t != nil; t = t.next {
 		out = append(out, t)
 	}
 	return out

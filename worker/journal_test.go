@@ -3,6 +3,7 @@ package worker_test
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,9 @@ func (j *journal) Write(p []byte) (int, error) {
 	defer j.mu.Unlock()
 	return j.b.Write(p)
 }
+
+// logger writes into the journal.
+func (j *journal) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(j, nil)) }
 
 func (j *journal) String() string {
 	j.mu.Lock()

@@ -17,6 +17,7 @@ import (
 
 // A handler may run for many leases, and longer than its worker's other
 // messages may, as long as its worker beats.
+// Reported as hexpm/hexpm#1825, riverqueue/river#1125 and celery/kombu#337.
 func TestLongHandlerIsNotReaped(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -51,6 +52,7 @@ func TestLongHandlerIsNotReaped(t *testing.T) {
 }
 
 // Handlers that use up the whole pool cannot make their worker look dead.
+// Reported as deltawi/deltallm#249 and stablemates/workhorse#121.
 func TestBeatsBesideAFullPool(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -90,6 +92,7 @@ func TestBeatsBesideAFullPool(t *testing.T) {
 
 // Transactions that stay open for leases neither stop the beats of their
 // worker. PostgreSQL only: SQLite has one writer, and such a handler is it.
+// Reported as deltawi/deltallm#249.
 func TestBeatsBesideOpenTransactions(t *testing.T) {
 	r := onPostgres(t)
 	const lease = 2 * time.Second
@@ -165,6 +168,7 @@ func TestDeadWorkerRegistersAnew(t *testing.T) {
 }
 
 // What lost a worker before runs alone among its like.
+// Reported as vectorize-io/hindsight#2675.
 func TestSuspectsRunOneAtATime(t *testing.T) {
 	each(t, func(t *testing.T, r *rig) {
 		suspect := r.jobs(6, nil)

@@ -50,15 +50,20 @@ func (l *ledger) failed(number int64) {
 func (l *ledger) settled(tasks []*task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, t := range tasks {
-		n, ok := l.open[t.number]
+	for len(tasks) > 0 { // neighbours are mostly of one claim
+		number, same := tasks[0].number, 1
+		for same < len(tasks) && tasks[same].number == number {
+			same++
+		}
+		tasks = tasks[same:]
+		n, ok := l.open[number]
 		switch {
 		case !ok:
-		case n > 1:
-			l.open[t.number] = n - 1
+		case n > same:
+			l.open[number] = n - same
 		default:
-			delete(l.open, t.number)
-			l.settle = append(l.settle, t.number)
+			delete(l.open, number)
+			l.settle = append(l.settle, number)
 		}
 	}
 }

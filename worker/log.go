@@ -14,14 +14,47 @@ import (
 // logger writes the worker's lines. Nothing is written of what went well.
 type logger struct{ l *slog.Logger }
 
+// newLogger survives a handler of log lines that panics: what it was told about
+// must go on.
+func newLogger(l *slog.Logger) logger { return logger{slog.New(calm{l.Handler()})} }
+
+// calm is a handler whose panics are errors.
+type calm struct{ slog.Handler }
+
+// Enabled reports false when it panics.
+func (c calm) Enabled(ctx context.Context, level slog.Level) (ok bool) {
+	defer func() { ok = recover() == nil && ok }()
+	return c.Handler.Enabled(ctx, level)
+}
+
+// Handle turns a panic into an error.
+func (c calm) Handle(ctx context.Context, record slog.Record) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("log handler panicked: %v", v)
+		}
+	}()
+	return c.Handler.Handle(ctx, record)
+}
+
+// WithAttrs stays calm.
+func (c calm) WithAttrs(attrs []slog.Attr) slog.Handler { return calm{c.Handler.WithAttrs(attrs)} }
+
+// WithGroup stays calm.
+func (c calm) WithGroup(name string) slog.Handler { return calm{c.Handler.WithGroup(name)} }
+
 // identity are the attributes that find a message again.
 func identity(t *task) []any {
-	return []any{
+	attrs := []any{
 		slog.String("queue", t.m.Queue), slog.String("kind", t.m.Kind), slog.Int64("id", t.m.ID),
 		slog.Int("attempt", t.m.Attempt), slog.Int("max_retries", t.m.MaxRetries),
 		slog.String("tenant", t.m.Tenant), slog.String("correlation_id", t.m.CorrelationID),
 		slog.String("idempotency_key", t.m.IdempotencyKey),
 	}
+	if sc := t.spanContext(); sc.IsValid() {
+		attrs = append(attrs, slog.String("trace_id", sc.TraceID().String()), slog.String("span_id", sc.SpanID().String()))
+	}
+	return attrs
 }
 
 // failed is the one line of a failed attempt or dead letter.
@@ -55,6 +88,11 @@ func (l logger) abandoned(t *task) {
 func (l logger) callback(t *task, what string, value any) {
 	l.l.ErrorContext(t.Context, "callback panicked, the default is used",
 		append(identity(t), slog.String("callback", what), slog.String("panic", failure.Clean(fmt.Sprint(value), maxNote)))...)
+}
+
+func (l logger) hook(t *task, what, text string) {
+	l.l.ErrorContext(t.Context, "hook panicked",
+		append(identity(t), slog.String("hook", what), slog.String("panic", failure.Clean(text, maxNote)))...)
 }
 
 func (l logger) gaveUp(batch []settled, err error) {

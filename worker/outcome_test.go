@@ -31,6 +31,7 @@ func TestOutcomeErrors(t *testing.T) {
 }
 
 // What becomes of a message of two attempts after the error of the first.
+// Reported as hibiken/asynq#532.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -190,6 +191,7 @@ func TestSnoozeLimit(t *testing.T) {
 }
 
 // The delay counts from the failure, however long the attempt took.
+// Reported as riverqueue/river#74.
 func TestRetryDelayCountsFromTheFailure(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {

@@ -3,16 +3,19 @@ package worker_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/styxmq/styx/client"
 	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/store/storetest"
 	"github.com/styxmq/styx/worker"
 )
 
@@ -42,6 +45,13 @@ type disaster struct {
 
 func nothing[T any]() *T { return nil }
 
+func deep(n int) error {
+	if n == 0 {
+		panic("deep")
+	}
+	return deep(n - 1)
+}
+
 func disasters() map[string]disaster {
 	throw := func(v any) func() error { return func() error { panic(v) } }
 	return map[string]disaster{
@@ -59,12 +69,16 @@ func disasters() map[string]disaster {
 		"explosive":       {do: func() error { return explosive{} }, class: "panic(string)", text: "a method of the handler's error panicked: "},
 		"wrapped":         {do: func() error { return wrap(explosive{}) }, class: "panic(string)", text: "a method of the handler's error panicked: "},
 		"mute":            {do: func() error { return &mute{} }, class: "*worker_test.mute", text: "(the error's own method panicked: *errors.errorString)", noStack: true},
+		"deep":            {do: func() error { return deep(10_000) }, class: "panic(string)", text: "panic: deep"},
+		"a huge error":    {do: func() error { return errors.New(strings.Repeat("y", 20<<20)) }, class: "*errors.errorString", text: "yyy…", noStack: true},
 		"typed nil":       {do: func() error { var m *mute; return m }, class: "*worker_test.mute", text: "(the error's own method panicked: *errors.errorString)", noStack: true},
 	}
 }
 
 // Whatever a handler does, its attempt is a recorded failure, and the slot is
 // there for the next one.
+// Reported as contribsys/faktory#300, hibiken/asynq#222 and
+// collectiveidea/delayed_job#550.
 func TestDisasters(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -132,6 +146,7 @@ func TestPoolKeepsItsSize(t *testing.T) {
 }
 
 // The error tells those who ask that it was a panic, and of what.
+// Reported as hibiken/asynq#222.
 func TestPanicError(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -225,6 +240,7 @@ func TestMiddleware(t *testing.T) {
 }
 
 // A panic anywhere in it is a failure of the message, and of nothing else.
+// Reported as hibiken/asynq#201.
 func TestMiddlewarePanics(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -258,5 +274,62 @@ func TestMiddlewarePanics(t *testing.T) {
 		}
 		require.Zero(t, r.get(ids[3]).RetryCount)
 		require.Len(t, log.lines(t), 3)
+	})
+}
+
+// brokenLog is a handler of log lines that panics.
+type brokenLog struct{ calls *atomic.Int64 }
+
+func (brokenLog) Enabled(context.Context, slog.Level) bool { return true }
+func (b brokenLog) Handle(context.Context, slog.Record) error {
+	b.calls.Add(1)
+	panic("no log today")
+}
+func (b brokenLog) WithAttrs([]slog.Attr) slog.Handler { return b }
+func (b brokenLog) WithGroup(string) slog.Handler      { return b }
+
+// An application's log that panics costs lines, and nothing else.
+// Reported as contribsys/faktory#300 and hibiken/asynq#1132.
+func TestLogPanics(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, r *rig) {
+		var calls atomic.Int64
+		f := storetest.NewFaulty(r.store)
+		w, err := worker.NewOn(f, worker.Config{
+			Concurrency: 1, Lease: time.Second, RetryPolicy: soon, Grace: time.Second, Logger: slog.New(brokenLog{&calls}),
+		})
+		require.NoError(t, err)
+		began, cause, resume := make(chan struct{}, 1), make(chan error, 1), make(chan struct{})
+		worker.Handle(w, func(ctx context.Context, m *worker.Message[job]) error {
+			switch {
+			case m.Payload.Text == "stuck":
+				<-resume
+			case m.Payload.Text == "lost" && m.Attempt == 1:
+				began <- struct{}{}
+				<-ctx.Done()
+				cause <- context.Cause(ctx)
+			case m.Attempt == 1:
+				return errBroken
+			}
+			return nil
+		}, nil)
+		fails := r.enqueue(job{}, nil)
+		run := r.start(w)
+		require.Equal(t, 1, r.wait(message.StatusSucceeded, fails).RetryCount)
+		lost := r.enqueue(job{Text: "lost"}, nil)
+		receive(t, began)
+		f.Down() // every loop has something to say now
+		require.ErrorIs(t, receive(t, cause), message.ErrLeaseLost)
+		until(t, "it is lost", func() bool { return len(r.reap()) == 1 })
+		f.Up()
+		r.wait(message.StatusSucceeded, lost)
+		dead := r.enqueue(job{}, &client.EnqueueOptions{MaxRetries: 1})
+		r.wait(message.StatusDead, dead)
+		r.enqueue(job{Text: "stuck"}, nil)
+		until(t, "it is held", func() bool { return r.counted(message.StatusProcessing) == 1 })
+		var left *worker.AbandonedError
+		require.ErrorAs(t, run.stop(), &left)
+		close(resume)
+		require.Greater(t, calls.Load(), int64(5))
 	})
 }

@@ -25,7 +25,7 @@ import (
 )
 
 // children are what a child process can do, by name.
-var children = map[string]func() error{"work": childWork, "enqueue": childEnqueue}
+var children = map[string]func() error{"work": childWork, "enqueue": childEnqueue, "produce": childProduce}
 
 // What a child is told.
 const (

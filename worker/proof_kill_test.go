@@ -90,6 +90,7 @@ func TestProofKilledWorker(t *testing.T) {
 
 // A payload that kills its process dies alone: what ran beside it does not
 // spend its budget with it.
+// Reported as vectorize-io/hindsight#2675 and oluciano/NexJob#143.
 func TestProofPoison(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {

@@ -47,6 +47,7 @@ func TestProofPairsWakeTheWorker(t *testing.T) {
 
 // A message of a transaction is seen from its commit on, and not when it was
 // enqueued.
+// Reported as que-rb/que#409.
 func TestProofTransactionsWakeTheWorker(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -70,6 +71,7 @@ func TestProofTransactionsWakeTheWorker(t *testing.T) {
 
 // Ids do not commit in their order. PostgreSQL only: SQLite has one writer,
 // and no second one can get a higher id meanwhile.
+// Reported as ThreeDotsLabs/watermill#311.
 func TestProofLowerIDCommitsLate(t *testing.T) {
 	r := onPostgres(t)
 	w, _ := r.worker(worker.Config{})
@@ -92,6 +94,7 @@ func TestProofLowerIDCommitsLate(t *testing.T) {
 }
 
 // Client, worker and database each in another time zone see the same times.
+// Reported as raystack/entropy#91 and fluxcd/flux#430.
 func TestProofTimeZones(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {

@@ -16,6 +16,7 @@ import (
 
 // Each queue has its own slots: one full of long handlers does not hold up
 // another.
+// Reported as hibiken/asynq#314 and mergestat/mergestat#318.
 func TestQueuesHaveTheirOwnSlots(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -82,6 +83,7 @@ func TestPriorities(t *testing.T) {
 }
 
 // A worker holds no more than it can run.
+// Reported as RamaAditya49/titen#151.
 func TestClaimsNoMoreThanItsSlots(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -106,6 +108,7 @@ func TestClaimsNoMoreThanItsSlots(t *testing.T) {
 
 // What is postponed runs at its time, without waiting for a poll, and never
 // sooner.
+// Reported as celery/kombu#337.
 func TestPostponed(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -121,6 +124,7 @@ func TestPostponed(t *testing.T) {
 
 // Rows whose counters were changed by hand cannot stop a queue: what has no
 // attempt left dies with a reason, and everything else flows.
+// Reported as oban-bg/oban#532 and laravel/framework#24636.
 func TestOverspent(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -155,6 +159,7 @@ func TestOverspent(t *testing.T) {
 }
 
 // Messages that always time out do not hold up those behind them for good.
+// Reported as graphile/worker#313.
 func TestTimeoutsMakeRoom(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {

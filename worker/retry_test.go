@@ -46,6 +46,8 @@ func TestExponential(t *testing.T) {
 	}
 }
 
+// Reported as flowchartsman/retry#4, sethvargo/go-retry#39 and
+// sidekiq/sidekiq#480.
 func TestExponentialJitter(t *testing.T) {
 	t.Parallel()
 	const base = 10 * time.Second
@@ -141,6 +143,7 @@ func TestRetryPolicyOfWhom(t *testing.T) {
 
 // No delay that a policy gives can lose a message, and a policy that panics
 // is not asked.
+// Reported as hibiken/asynq#1132.
 func TestRetryPolicyMayBeOdd(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {

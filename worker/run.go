@@ -13,6 +13,7 @@ import (
 
 	"github.com/styxmq/styx/client/message"
 	"github.com/styxmq/styx/internal/store"
+	"github.com/styxmq/styx/internal/telemetry"
 )
 
 // ErrAlreadyRun is returned by a second call of Run; a worker runs once.
@@ -48,8 +49,7 @@ type run struct {
 	settler *settler
 
 	base      context.Context // values for every handler's context, never ends
-	tasks     chan *task      // to goroutines that wait for one
-	quit      chan struct{}   // ends them
+	crew      *crew           // runs the handlers
 	running   sync.WaitGroup  // handler goroutines
 	busy      atomic.Int64    // messages that are claimed and not settled
 	strayMu   sync.Mutex
@@ -87,15 +87,16 @@ func (w *Worker) Run(ctx context.Context) error {
 		}
 		return err
 	}
-	r := &run{Worker: w, log: logger{w.cfg.Logger}, beatNow: make(chan struct{}, 1), strays: map[*task]struct{}{}}
-	r.base, r.tasks, r.quit = context.WithoutCancel(ctx), make(chan *task), make(chan struct{})
-	defer close(r.quit)
+	r := &run{Worker: w, log: newLogger(w.cfg.Logger), beatNow: make(chan struct{}, 1), strays: map[*task]struct{}{}}
+	r.base, r.crew = context.WithoutCancel(ctx), &crew{work: r.execute}
+	defer r.crew.close()
 	total := 0
 	for _, q := range w.cfg.Queues {
 		if len(w.handlers) == 0 && w.queueHandlers[q.Name] == nil {
 			continue // no message there would find a handler
 		}
 		r.queues = append(r.queues, r.newQueue(q))
+		r.metrics.Prepare(ctx, q.Name, r.queues[len(r.queues)-1].kinds)
 		total += q.Concurrency
 	}
 	r.settler = newSettler(r, total+settleBatch)
@@ -108,6 +109,8 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 func (w *Worker) checkSchema(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, claimTimeout) // a pool may have no connection to give
+	defer cancel()
 	current, known, err := w.store.SchemaVersion(ctx)
 	switch {
 	case err != nil:
@@ -291,6 +294,8 @@ func (r *run) abandonAll(inc *incarnation) *AbandonedError {
 		if t.state.CompareAndSwap(stateRunning, stateAbandoned) {
 			t.stopTimer()
 			r.adrift(t)
+			r.metrics.Abandoned(t.Context, t.m.Queue, t.m.Kind)
+			t.endAbandoned(telemetry.OutcomeReleased)
 			s := store.Settlement{ID: t.m.ID, Token: t.m.LeaseToken, Verb: store.Release, Reason: "shutdown"}
 			r.settler.put(t, s)
 			r.log.abandoned(t)
@@ -311,14 +316,20 @@ func (r *run) abandonAll(inc *incarnation) *AbandonedError {
 func (r *run) adrift(t *task) {
 	r.strayMu.Lock()
 	defer r.strayMu.Unlock()
-	r.strays[t] = struct{}{}
+	if _, known := r.strays[t]; !known {
+		r.strays[t] = struct{}{}
+		r.metrics.Stray(t.Context, t.m.Queue, 1)
+	}
 }
 
 // ashore notes that it has returned.
 func (r *run) ashore(t *task) {
 	r.strayMu.Lock()
 	defer r.strayMu.Unlock()
-	delete(r.strays, t)
+	if _, known := r.strays[t]; known {
+		delete(r.strays, t)
+		r.metrics.Stray(t.Context, t.m.Queue, -1)
+	}
 }
 
 // listen wakes fetchers when messages arrive, for as long as the database

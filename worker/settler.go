@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/styxmq/styx/client/message"
@@ -31,22 +32,47 @@ type settled struct {
 // settler groups outcomes and records them. One goroutine does it: two would
 // only contend for the same rows and locks.
 type settler struct {
-	r     *run
-	queue chan settled
-	stop  chan struct{}
-	done  chan struct{}
+	r    *run
+	size int // of what may wait
+	stop chan struct{}
+	done chan struct{}
+	wake chan struct{} // holds a token when the loop has something to look at
+
+	mu      sync.Mutex
+	room    sync.Cond // for handlers, when too much waits
+	waiting []settled
+	want    int // how many must wait for the loop to be woken; 0: it does not sleep
+	over    bool
+
+	// of the loop alone, kept for the next batch
+	spare    []settled
+	outcomes []store.Settlement
+	tasks    []*task
 }
 
 func newSettler(r *run, size int) *settler {
-	return &settler{r: r, queue: make(chan settled, size), stop: make(chan struct{}), done: make(chan struct{})}
+	s := &settler{
+		r: r, size: size, stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
+	s.room.L = &s.mu
+	return s
 }
 
 // put hands an outcome over. It blocks when the database is so far behind
 // that no more handlers should start.
 func (s *settler) put(t *task, o store.Settlement) {
-	select {
-	case s.queue <- settled{t, o}:
-	case <-s.done:
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.waiting) >= s.size && !s.over {
+		s.room.Wait()
+	}
+	s.waiting = append(s.waiting, settled{t, o})
+	if s.want > 0 && len(s.waiting) >= s.want {
+		s.want = 0
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
 	}
 }
 
@@ -58,27 +84,90 @@ func (s *settler) finish() {
 
 func (s *settler) loop(ctx context.Context) {
 	defer close(s.done)
+	defer s.end()
+	stop := s.stop
+	var ended <-chan struct{} // counts, like busy, once there is nothing more to come
 	for {
-		select {
-		case first := <-s.queue:
-			s.settle(ctx, s.gather(first))
-		case <-s.stop:
+		if s.ready(1) {
+			s.settle(ctx, s.gather())
+			continue
+		}
+		var look <-chan time.Time
+		if stop == nil {
 			if s.r.busy.Load() == 0 || ctx.Err() != nil {
 				return
 			}
-			select {
-			case first := <-s.queue:
-				s.settle(ctx, s.gather(first))
-			case <-ctx.Done():
-				return
-			case <-time.After(5 * time.Millisecond):
-			}
+			look = time.After(5 * time.Millisecond)
+		}
+		select {
+		case <-s.wake:
+		case <-stop:
+			stop, ended = nil, ctx.Done()
+		case <-ended:
+		case <-look:
 		}
 	}
 }
 
+// end lets nobody wait for room any more.
+func (s *settler) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over, s.waiting = true, nil
+	s.room.Broadcast()
+}
+
+// ready reports whether n outcomes wait, and asks to be woken when they do
+// not yet.
+func (s *settler) ready(n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) >= n {
+		s.want = 0
+		return true
+	}
+	s.want = n
+	return false
+}
+
+// gather waits a moment for handlers that are still running, and takes what
+// is ready then.
+func (s *settler) gather() []settled {
+	var timer *time.Timer
+	for !s.ready(min(settleBatch, max(1, int(s.r.busy.Load())))) {
+		if timer == nil {
+			timer = time.NewTimer(settleGather)
+			defer timer.Stop()
+		}
+		select {
+		case <-s.wake:
+			continue
+		case <-timer.C:
+		}
+		break
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.want = 0
+	batch := s.waiting
+	if len(batch) <= settleBatch {
+		s.waiting = s.spare[:0]
+	} else {
+		batch = append(s.spare[:0], batch[:settleBatch]...)
+		n := copy(s.waiting, s.waiting[settleBatch:])
+		clear(s.waiting[n:])
+		s.waiting = s.waiting[:n]
+	}
+	s.room.Broadcast()
+	return batch
+}
+
 // settle records a batch, each incarnation's part by itself.
 func (s *settler) settle(ctx context.Context, batch []settled) {
+	defer func(whole []settled) {
+		clear(whole) // it is kept, its tasks must not be
+		s.spare = whole
+	}(batch)
 	for len(batch) > 0 {
 		inc := batch[0].task.inc
 		n := 1
@@ -90,59 +179,30 @@ func (s *settler) settle(ctx context.Context, batch []settled) {
 	}
 }
 
-// gather collects what else is ready, and waits a moment for handlers that
-// are still running.
-func (s *settler) gather(first settled) []settled {
-	batch := append(make([]settled, 0, settleBatch), first)
-	var timer *time.Timer
-	defer func() {
-		if timer != nil {
-			timer.Stop()
-		}
-	}()
-	for len(batch) < settleBatch {
-		select {
-		case o := <-s.queue:
-			batch = append(batch, o)
-			continue
-		default:
-		}
-		if s.r.busy.Load() <= int64(len(batch)) {
-			return batch
-		}
-		if timer == nil {
-			timer = time.NewTimer(settleGather)
-		}
-		select {
-		case o := <-s.queue:
-			batch = append(batch, o)
-		case <-timer.C:
-			return batch
-		}
-	}
-	return batch
-}
-
 // record settles one incarnation's outcomes, and keeps trying while the
 // database is away and the lease is not over. Repeating is safe: what was
 // recorded the first time gets the same answer.
 func (s *settler) record(ctx context.Context, inc *incarnation, batch []settled) {
-	outcomes := make([]store.Settlement, len(batch))
-	tasks := make([]*task, len(batch))
+	outcomes, tasks := s.outcomes[:0], s.tasks[:0]
 	for i := range batch {
-		outcomes[i], tasks[i] = batch[i].s, batch[i].task
+		outcomes, tasks = append(outcomes, batch[i].s), append(tasks, batch[i].task)
 	}
+	s.outcomes, s.tasks = outcomes, tasks
 	defer func() {
 		s.r.busy.Add(-int64(len(batch)))
 		inc.remove(tasks...)
+		clear(outcomes)
+		clear(tasks)
 	}()
+	ctx, span := s.r.settleSpan(ctx, batch)
 	done := inc.ledger.done(forgetBatch)
 	patience := time.Time{}
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		results, err := s.call(ctx, inc, outcomes, done)
 		if err == nil {
 			inc.ledger.deleted(done)
-			s.report(batch, results)
+			lost := s.report(ctx, batch, results)
+			endSettle(span, lost, nil)
 			return
 		}
 		if errors.Is(err, store.ErrContention) && pause < 100*time.Millisecond {
@@ -155,6 +215,7 @@ func (s *settler) record(ctx context.Context, inc *incarnation, batch []settled)
 		}
 		if ctx.Err() != nil || !patience.IsZero() && time.Now().After(patience) {
 			inc.ledger.undone(done)
+			endSettle(span, 0, err)
 			s.r.log.gaveUp(batch, err)
 			return
 		}
@@ -168,13 +229,22 @@ func (s *settler) record(ctx context.Context, inc *incarnation, batch []settled)
 func (s *settler) call(ctx context.Context, inc *incarnation, outcomes []store.Settlement, done []int64) ([]error, error) {
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
-	return s.r.store.Settle(ctx, inc.id, outcomes, done)
+	began := time.Now()
+	results, err := s.r.store.Settle(ctx, inc.id, outcomes, done)
+	s.r.metrics.Settled(ctx, len(outcomes), began, err)
+	return results, err
 }
 
-func (s *settler) report(batch []settled, results []error) {
+// report goes through what was recorded, and counts what came too late.
+func (s *settler) report(ctx context.Context, batch []settled, results []error) (lost int) {
+	s.r.measure(ctx, batch, results)
 	for i, err := range results {
 		if errors.Is(err, message.ErrLeaseLost) {
+			lost++
 			s.r.log.lost(batch[i].task)
+			continue
 		}
+		s.r.recorded(ctx, batch[i].task, &batch[i].s)
 	}
+	return lost
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/styxmq/styx/worker"
 )
 
+// Reported as riverqueue/river#400.
 func TestRunRefuses(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -119,6 +120,7 @@ func TestStopDrains(t *testing.T) {
 
 // Stops are nobody's failure, however many there are; a real failure still is
 // one.
+// Reported as riverqueue/river#1290 and hibiken/asynq#878.
 func TestShutdownIsNotCharged(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {
@@ -178,6 +180,7 @@ func TestFailureDuringShutdown(t *testing.T) {
 }
 
 // Two hundred starts and stops, with handlers that end just then.
+// Reported as riverqueue/river#400.
 func TestStartsAndStops(t *testing.T) {
 	t.Parallel()
 	cycles := 200
@@ -215,6 +218,7 @@ func TestStartsAndStops(t *testing.T) {
 }
 
 // The leases of a draining worker are kept.
+// Reported as rails/solid_queue#568.
 func TestBeatsWhileItDrains(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, r *rig) {

@@ -2,7 +2,7 @@ package worker
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,47 +12,43 @@ const gather = 500 * time.Microsecond
 
 // slots counts the handlers that may still start.
 type slots struct {
-	mu     sync.Mutex
-	free   int
-	size   int
-	signal chan struct{} // holds a token when a slot was freed
+	size    int
+	free    atomic.Int64
+	waiting atomic.Bool
+	signal  chan struct{} // holds a token when a slot was freed for whoever waits
 }
 
 func newSlots(n int) *slots {
-	return &slots{free: n, size: n, signal: make(chan struct{}, 1)}
+	s := &slots{size: n, signal: make(chan struct{}, 1)}
+	s.free.Store(int64(n))
+	return s
 }
 
-func (s *slots) take(n int) {
-	s.mu.Lock()
-	s.free -= n
-	s.mu.Unlock()
-}
+func (s *slots) take(n int) { s.free.Add(int64(-n)) }
 
 func (s *slots) give(n int) {
-	s.mu.Lock()
-	s.free += n
-	s.mu.Unlock()
-	select {
-	case s.signal <- struct{}{}:
-	default:
+	s.free.Add(int64(n))
+	if s.waiting.Load() && s.waiting.CompareAndSwap(true, false) {
+		select {
+		case s.signal <- struct{}{}:
+		default:
+		}
 	}
 }
 
-func (s *slots) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.free
-}
+func (s *slots) count() int { return int(s.free.Load()) }
 
 // wait blocks until a slot is free, and a moment longer when only few are.
-// It returns 0 when ctx has ended.
+// It returns 0 when ctx has ended. One goroutine may wait.
 func (s *slots) wait(ctx context.Context) int {
 	for {
 		if ctx.Err() != nil {
 			return 0
 		}
+		s.waiting.Store(true)
 		n := s.count()
 		if n > 0 {
+			s.waiting.Store(false)
 			if n*4 < s.size && s.size >= 16 {
 				select {
 				case <-ctx.Done():

@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/origin"
 	"github.com/styxmq/styx/internal/store"
 )
 
@@ -28,6 +29,7 @@ type task struct {
 	cancel          context.CancelCauseFunc
 
 	r       *run
+	batch   *batch
 	inc     *incarnation
 	queue   *queue
 	handler *handler
@@ -38,11 +40,15 @@ type task struct {
 
 	state    atomic.Int32
 	freed    atomic.Bool
+	attempt  atomic.Pointer[attempt] // nil before it begins, and without a trace
 	txUsed   atomic.Bool
 	moved    atomic.Bool // the row has a new version: its place is stale
 	mu       sync.Mutex
-	timer    *time.Timer
 	deadline time.Time
+	overdue  *time.Timer // abandons the handler after its timeout
+
+	next, prev *task // the incarnation's list
+	listed     bool
 }
 
 // Deadline is when the attempt times out; Extend moves it.
@@ -52,32 +58,38 @@ func (t *task) Deadline() (time.Time, bool) {
 	return t.deadline, !t.deadline.IsZero()
 }
 
-// arm starts the attempt's clock.
-func (t *task) arm(timeout time.Duration) {
-	if timeout < 0 {
-		return
+// Value answers for the message and the task; the rest is for the context
+// inside.
+func (t *task) Value(key any) any {
+	switch key {
+	case origin.Key:
+		return &t.m.Message
+	case any(taskKey{}):
+		return t
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.deadline = time.Now().Add(timeout)
-	t.timer = time.AfterFunc(timeout, t.timeout)
+	return t.Context.Value(key)
 }
 
-// timeout ends the context, and abandons the handler when it has not
-// returned a while later.
-func (t *task) timeout() {
+// timeout ends the context when the attempt has used up its time, and abandons
+// the handler when it has not returned a while later. It returns the deadline
+// if that has not come.
+func (t *task) timeout() time.Time {
 	if t.state.Load() != stateRunning {
-		return
+		return time.Time{}
 	}
 	t.mu.Lock()
-	if left := time.Until(t.deadline); left > 0 { // extended meanwhile
-		t.timer.Reset(left)
+	switch {
+	case t.deadline.IsZero() || t.overdue != nil:
 		t.mu.Unlock()
-		return
+		return time.Time{}
+	case time.Until(t.deadline) > 0:
+		defer t.mu.Unlock()
+		return t.deadline
 	}
-	t.timer = time.AfterFunc(abandonAfter, t.abandon)
+	t.overdue = time.AfterFunc(abandonAfter, t.abandon)
 	t.mu.Unlock()
 	t.cancel(ErrTimeout)
+	return time.Time{}
 }
 
 // abandon gives up on a handler that ignores its context.
@@ -90,8 +102,8 @@ func (t *task) abandon() {
 func (t *task) stopTimer() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.timer != nil {
-		t.timer.Stop()
+	if t.overdue != nil {
+		t.overdue.Stop()
 	}
 }
 
@@ -101,8 +113,10 @@ func (t *task) loseLease() {
 		t.cancel(message.ErrLeaseLost)
 		t.stopTimer()
 		t.r.adrift(t)
+		t.endLost()
 		t.inc.remove(t)
 		t.r.busy.Add(-1)
+		t.r.measureOne(t, true)
 		t.r.log.lost(t)
 	}
 }
@@ -126,16 +140,14 @@ func (t *task) extend(ctx context.Context, d time.Duration) error {
 		return err
 	}
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.Err() != nil {
+		t.mu.Unlock()
 		return context.Cause(t.Context)
 	}
-	t.deadline = time.Now().Add(d)
-	if t.timer == nil {
-		t.timer = time.AfterFunc(d, t.timeout)
-	} else {
-		t.timer.Reset(d)
-	}
+	at := time.Now().Add(d)
+	t.deadline = at
+	t.mu.Unlock()
+	t.batch.watch(at)
 	return nil
 }
 

@@ -9,13 +9,16 @@ import (
 	"github.com/styxmq/styx/client/message"
 	"github.com/styxmq/styx/internal/engine"
 	"github.com/styxmq/styx/internal/store"
+	"github.com/styxmq/styx/internal/telemetry"
 )
 
 // Worker claims messages and runs their handlers. Make it with New, register
 // handlers, then call Run once.
 type Worker struct {
-	cfg   Config
-	store store.Store
+	cfg     Config
+	store   store.Store
+	tracing *telemetry.Tracing
+	metrics *telemetry.WorkerMetrics
 
 	mu            sync.Mutex
 	begun         bool
@@ -51,7 +54,11 @@ func New(db *bun.DB, cfg Config) (*Worker, error) {
 
 // newWorker takes the store as it is; tests hand in one that fails on demand.
 func newWorker(st store.Store, cfg Config) *Worker {
-	return &Worker{cfg: cfg, store: st, handlers: map[string]*handler{}, queueHandlers: map[string]*handler{}}
+	return &Worker{
+		cfg: cfg, store: st, handlers: map[string]*handler{}, queueHandlers: map[string]*handler{},
+		tracing: telemetry.NewTracing(scope, cfg.TracerProvider, cfg.Propagator, cfg.Baggage),
+		metrics: telemetry.NewWorkerMetrics(cfg.MeterProvider, cfg.TenantMetrics),
+	}
 }
 
 func (w *Worker) mustBeNew(what string) {

@@ -42,7 +42,10 @@ const (
 // One connection is made before Open returns, within ctx; ctx has no part in
 // the life of the database afterwards. A connection whose peer has vanished
 // is noticed within about a minute (by TCP keepalives; on Linux, data that
-// stays unacknowledged for 30 seconds ends it as well).
+// stays unacknowledged for 30 seconds ends it as well). A connection that
+// refuses a write because its server has become read-only is closed, so that
+// the pool finds the new primary after a failover; with several hosts in the
+// URL, add target_session_attrs=read-write.
 //
 // A URL that is empty or cannot be understood is a [*message.ValidationError]
 // with the field url; a server that cannot be reached or refuses is the
@@ -57,6 +60,7 @@ func Open(ctx context.Context, rawURL string) (*bun.DB, error) {
 		cfg.ConnectTimeout = ConnectTimeout
 	}
 	cfg.DialFunc = newDialer(cfg.ConnectTimeout).DialContext
+	cfg.OnPgError = closeReadOnly(cfg.OnPgError)
 
 	sqldb := stdlib.OpenDB(*cfg)
 	sqldb.SetMaxOpenConns(MaxOpenConns)

@@ -52,6 +52,7 @@ func TestOpenRoundTrip(t *testing.T) {
 	require.Equal(t, "naïve ?", text)
 }
 
+// Reported as rails/solid_queue#385.
 func TestOpenSetsEveryConnection(t *testing.T) {
 	t.Parallel()
 	db := open(t, filepath.Join(t.TempDir(), "styx.db"))
@@ -231,6 +232,7 @@ func TestOpenAtOnce(t *testing.T) {
 
 // A transaction that reads first and writes then must not fail because others
 // do the same.
+// Reported as rails/solid_queue#309 and David-Crty/databasement#233.
 func TestTransactionsQueueForTheWriteLock(t *testing.T) {
 	t.Parallel()
 	const writers, rounds = 4, 25

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -122,5 +123,19 @@ func FuzzClean(f *testing.F) {
 		require.True(t, utf8.ValidString(got))
 		require.NotContains(t, got, "\x00")
 		_ = failure.Fingerprint(s, s, s, s)
+	})
+}
+
+func FuzzFingerprint(f *testing.F) {
+	f.Add("order", "no order", uint64(7), uint64(9007199254740993))
+	f.Add("it's", `cannot read "a.txt`, uint64(0), uint64(1))
+	f.Add("\xff", "\x00'", uint64(1), uint64(10))
+	f.Fuzz(func(t *testing.T, kind, text string, a, b uint64) {
+		of := func(n uint64) string {
+			return failure.Fingerprint(kind, "c", text+" "+strconv.FormatUint(n, 10)+" rows", "f")
+		}
+		require.Regexp(t, `^[0-9a-f]{16}$`, of(a))
+		require.Equal(t, of(a), of(b), "numbers do not matter")
+		require.NotEqual(t, of(a), failure.Fingerprint(kind+"x", "c", text+" "+strconv.FormatUint(a, 10)+" rows", "f"))
 	})
 }

@@ -137,8 +137,8 @@ type Batch struct {
 // Claimed is a message in the worker's hands.
 type Claimed struct {
 	message.Message
-	// Place is the store's own hint of where the row is.
-	Place string
+	// Place is the store's own hint of where the row is; 0 is none.
+	Place uint64
 }
 
 // Verb is what a settlement does.
@@ -162,7 +162,7 @@ const (
 // Settlement is the outcome of one attempt.
 type Settlement struct {
 	ID, Token int64
-	Place     string
+	Place     uint64
 	Verb      Verb
 	// Keyed reports that the message has an idempotency key.
 	Keyed bool
@@ -184,6 +184,9 @@ type Failure struct {
 	Message     string
 	Stack       string
 	Fingerprint string
-	TraceID     string
-	Version     string
+	// TraceID is the trace of the attempt: its id, or a traceparent, which
+	// names the span too. Readers get the id; a replay gives the message a
+	// traceparent as the header styx-died-in.
+	TraceID string
+	Version string
 }

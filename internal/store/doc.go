@@ -34,6 +34,14 @@
 // number of its worker's own; at every beat the worker names the numbers
 // that it knows, and everything else under its name is released, uncharged.
 //
+// Remote. A consumer without an incarnation, as over HTTP, claims under the
+// worker RemoteWorker, for which nothing beats: it counts as alive, and only
+// the deadline ends its leases. It settles by id, queue and token, or without
+// a token whatever lease is in force.
+//
+// Pause. A claim goes by pauses that were read up to PauseEvery before; they
+// are never a condition of its statement.
+//
 // Time is the database's clock. Durations are bound, times are not, except
 // those that a caller chose.
 package store

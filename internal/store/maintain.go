@@ -31,7 +31,8 @@ type Maintainer interface {
 	Retain(ctx context.Context, r Retention) (done Retained, more bool, err error)
 }
 
-// Rescued is a message that the reaper moved.
+// Rescued is a message that the reaper moved. Its payload and times are not
+// read.
 type Rescued struct {
 	message.Message
 	// Decision is why: worker_lost, timed_out or expired.

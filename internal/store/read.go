@@ -18,6 +18,9 @@ type ListQuery struct {
 	// smaller ones when Descending. 0 is the start.
 	After      int64
 	Descending bool
+	// Offset is how many of the rows that match are skipped; its cost is
+	// theirs.
+	Offset int
 	// Limit is the largest number of rows, at least 1.
 	Limit int
 	// Scan bounds the rows looked at; 0 is the store's default.
@@ -31,6 +34,9 @@ type ListPage struct {
 	// fewer than Limit messages, or none, and still have a next one: Scan
 	// rows were looked at.
 	Next int64
+	// Skipped counts the rows of Offset that were found. While they are
+	// fewer, the page is empty, and the rest is to be skipped from Next on.
+	Skipped int
 }
 
 // QueueStats counts one queue.
@@ -67,5 +73,5 @@ type PurgeQuery struct {
 	Limit     int
 }
 
-// Actor says who asked for a change and why.
-type Actor struct{ Name, Reason string }
+// Actor says who asked for a change, from where, and why.
+type Actor struct{ Name, Origin, Reason string }

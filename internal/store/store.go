@@ -16,6 +16,9 @@ type Store interface {
 	Reader
 	Operator
 	Maintainer
+	Gauger
+	Remote
+	Steward
 }
 
 // Migrator creates and changes the schema.

@@ -63,6 +63,16 @@ func textArrayOf(values []string) string {
 	return a.String()
 }
 
+// nullableTextArray writes a text[] literal in which NULL stands for an empty
+// text.
+func nullableTextArray(values []string) string {
+	a := newTextArray(16*len(values), true)
+	for _, v := range values {
+		a.add(v)
+	}
+	return a.String()
+}
+
 // elements yields the elements of an array literal of numbers.
 func elements(literal string) iter.Seq[string] {
 	literal = strings.TrimSuffix(strings.TrimPrefix(literal, "{"), "}")

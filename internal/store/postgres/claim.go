@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +34,12 @@ func (c *cursor) claim(ctx context.Context, src source, lane, limit int, number 
 	if c.spec.Timeout >= 0 {
 		other = c.spec.Timeout.Milliseconds() + own
 	}
-	rows, err := c.s.sql.QueryContext(ctx, c.s.hot.claim(src, limit, c.kinds.Valid),
+	if c.remote {
+		own, other = c.own, c.spec.Lease.Milliseconds()
+	} else if out, err := c.claimNative(ctx, src, lane, limit, number, other, own); !errors.Is(err, store.ErrNoNative) {
+		return out, mapError(err)
+	}
+	rows, err := c.s.sql.QueryContext(ctx, c.s.hot.claimBy(src, limit, c.kinds.Valid, c.remote),
 		c.spec.Queue, c.spec.WorkerID, number, other, own, c.kinds, from, id)
 	if err != nil {
 		return nil, mapError(err)
@@ -50,12 +57,17 @@ func (c *cursor) claim(ctx context.Context, src source, lane, limit int, number 
 
 // scan reads the columns of claimedColumns.
 func (c *cursor) scan(rows *sql.Rows, m *store.Claimed) error {
+	var place string
 	var rest sql.NullString
-	if err := rows.Scan(&m.Place, &m.ID, &m.LeaseToken, &m.Kind, &m.Payload, &m.CreatedAt, &m.MaxRetries, &rest); err != nil {
+	dest := []any{&place, &m.ID, &m.LeaseToken, &m.Kind, &m.Payload, &m.CreatedAt, &m.MaxRetries, &rest}
+	if c.remote {
+		dest = append(dest, &m.Deadline, &m.UpdatedAt)
+	}
+	if err := rows.Scan(dest...); err != nil {
 		return err
 	}
 	m.Queue, m.Status, m.WorkerID = c.spec.Queue, message.StatusProcessing, c.spec.WorkerID
-	m.CreatedAt = m.CreatedAt.UTC()
+	m.CreatedAt, m.Place = m.CreatedAt.UTC(), parsePlace(place)
 	if rest.Valid {
 		if err := parseRest(rest.String, m); err != nil {
 			return fmt.Errorf("read claimed message %d: %w", m.ID, err)
@@ -63,6 +75,99 @@ func (c *cursor) scan(rows *sql.Rows, m *store.Claimed) error {
 	}
 	m.Attempt = m.RetryCount + 1
 	return nil
+}
+
+// claimNative is claim past database/sql.
+func (c *cursor) claimNative(ctx context.Context, src source, lane, limit int, number, other, own int64) ([]store.Claimed, error) {
+	from, id := timeParam(time.Time{}), Param{OID: oidInt8}
+	switch src {
+	case sourceReady:
+		from, id = int2Param(lane+message.MinPriority), int8Param(*c.floors[lane].pos)
+	case sourceDue:
+		from = timeParam(*c.due.pos)
+	case sourceSuspect:
+	}
+	kinds := Param{OID: oidTextArray}
+	if c.kinds.Valid {
+		kinds = textArrayParam(c.spec.Kinds, false)
+	}
+	out := make([]store.Claimed, 0, limit)
+	_, err := c.s.native(ctx, c.s.sql, c.s.hot.nativeClaim(src, limit, c.kinds.Valid), []Param{
+		textParam(c.spec.Queue), int8Param(c.spec.WorkerID), int8Param(number), int8Param(other), int8Param(own),
+		kinds, from, id,
+	}, func(values [][]byte) error {
+		out = append(out, store.Claimed{})
+		return c.decode(values, &out[len(out)-1])
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// decode reads the columns of claimedColumns in binary form.
+func (c *cursor) decode(values [][]byte, m *store.Claimed) error {
+	d := decoder{values: values}
+	m.Place, m.ID, m.LeaseToken = d.place(), d.int64(), d.int64()
+	m.Kind, m.Payload = c.kindOf(d.bytes()), string(d.bytes())
+	m.CreatedAt, m.MaxRetries = d.time(), d.int32()
+	m.Queue, m.Status, m.WorkerID = c.spec.Queue, message.StatusProcessing, c.spec.WorkerID
+	if rest := d.bytes(); rest != nil && d.err == nil {
+		d.err = parseRest(string(rest), m)
+	}
+	if d.err != nil {
+		return fmt.Errorf("read claimed message %d: %w", m.ID, d.err)
+	}
+	m.Attempt = m.RetryCount + 1
+	return nil
+}
+
+// kindOf keeps one copy of each name.
+func (c *cursor) kindOf(name []byte) string {
+	if string(name) == c.lastKind {
+		return c.lastKind
+	}
+	i, ok := slices.BinarySearchFunc(c.spec.Kinds, name, func(kind string, name []byte) int {
+		return strings.Compare(kind, string(name))
+	})
+	if ok {
+		c.lastKind = c.spec.Kinds[i]
+	} else {
+		c.lastKind = string(name)
+	}
+	return c.lastKind
+}
+
+// parsePlace reads the text of a tid, (block,offset); 0 when it is none.
+func parsePlace(text string) uint64 {
+	block, offset, ok := strings.Cut(strings.Trim(text, "()"), ",")
+	if !ok {
+		return 0
+	}
+	b, errB := strconv.ParseUint(block, 10, 32)
+	o, errO := strconv.ParseUint(offset, 10, 16)
+	if errB != nil || errO != nil {
+		return 0
+	}
+	return b<<16 | o
+}
+
+// placeArray writes a tid[] literal.
+func placeArray(places []uint64) string {
+	b := make([]byte, 0, 2+16*len(places))
+	b = append(b, '{')
+	for _, p := range places {
+		if p == 0 {
+			continue
+		}
+		if len(b) > 1 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendUint(append(b, '"', '('), p>>16, 10)
+		b = strconv.AppendUint(append(b, ','), p&0xffff, 10)
+		b = append(b, ')', '"')
+	}
+	return string(append(b, '}'))
 }
 
 // restParts is the number of parts of the column rest.

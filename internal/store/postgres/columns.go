@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -11,15 +10,18 @@ import (
 // columns builds the lists of a bulk insert.
 type columns struct {
 	names, values, arrays, aliases []string
-	args                           []any
+	args                           []any   // for database/sql
+	params                         []Param // in native form
+	native                         bool    // which of the two
+	count                          int     // of them
 	shape                          strings.Builder
 	timed                          bool // some have due_at
 }
 
-func newColumns(ms []store.NewMessage, ids []int64) *columns {
-	c := &columns{}
+func newColumns(ms []store.NewMessage, ids []int64, native bool) *columns {
+	c := &columns{native: native}
 	if ids != nil {
-		c.array("id", "bigint", "u.id", intArray(ids))
+		c.numbers("id", "bigint", "u.id", ids)
 	}
 	c.text(ms, "payload", func(m *store.NewMessage) string { return m.Payload }, true)
 	c.text(ms, "queue", func(m *store.NewMessage) string { return m.Queue }, false)
@@ -36,20 +38,51 @@ func newColumns(ms []store.NewMessage, ids []int64) *columns {
 }
 
 // array adds a column whose values come from unnest.
-func (c *columns) array(name, typ, value, literal string) {
-	c.args = append(c.args, literal)
+func (c *columns) array(name, typ, value string) {
 	c.names = append(c.names, name)
 	c.values = append(c.values, value)
-	c.arrays = append(c.arrays, "$"+strconv.Itoa(len(c.args))+"::"+typ+"[]")
-	c.aliases = append(c.aliases, name)
-	c.shape.WriteString("a" + name + " ")
+	c.unnest(name, typ)
+}
+
+// unnest names the next argument as an array of the source.
+func (c *columns) unnest(alias, typ string) {
+	c.count++
+	c.arrays = append(c.arrays, "$"+strconv.Itoa(c.count)+"::"+typ+"[]")
+	c.aliases = append(c.aliases, alias)
+	c.shape.WriteString("a" + alias + " ")
+}
+
+func (c *columns) bindNumbers(values []int64) {
+	if c.native {
+		c.params = append(c.params, int8ArrayParam(values))
+	} else {
+		c.args = append(c.args, intArray(values))
+	}
+}
+
+// bindTexts binds n texts, whose length together is size.
+func (c *columns) bindTexts(n, size int, of func(i int) string, nullable bool) {
+	if c.native {
+		c.params = append(c.params, textsParam(n, size, of, nullable))
+		return
+	}
+	a := newTextArray(size+3*n, nullable)
+	for i := range n {
+		a.add(of(i))
+	}
+	c.args = append(c.args, a.String())
+}
+
+func (c *columns) numbers(name, typ, value string, values []int64) {
+	c.array(name, typ, value)
+	c.bindNumbers(values)
 }
 
 // scalar adds a column that has one value in all rows.
-func (c *columns) scalar(name, typ string, value any) {
-	c.args = append(c.args, value)
+func (c *columns) scalar(name, typ string) {
+	c.count++
 	c.names = append(c.names, name)
-	c.values = append(c.values, "$"+strconv.Itoa(len(c.args))+"::"+typ)
+	c.values = append(c.values, "$"+strconv.Itoa(c.count)+"::"+typ)
 	c.shape.WriteString("s" + name + " ")
 }
 
@@ -58,76 +91,88 @@ func (c *columns) text(ms []store.NewMessage, name string, of func(*store.NewMes
 	for i := range ms {
 		v := of(&ms[i])
 		same = same && v == first
-		size += len(v) + 3
+		size += len(v)
 	}
 	switch {
 	case same && first == "":
 	case same:
-		c.scalar(name, "text", first)
-	default:
-		a := newTextArray(size, !required)
-		for i := range ms {
-			a.add(of(&ms[i]))
+		c.scalar(name, "text")
+		if c.native {
+			c.params = append(c.params, textParam(first))
+		} else {
+			c.args = append(c.args, first)
 		}
-		c.array(name, "text", "u."+name, a.String())
+	default:
+		c.array(name, "text", "u."+name)
+		c.bindTexts(len(ms), size, func(i int) string { return of(&ms[i]) }, !required)
 	}
 }
 
 func (c *columns) number(ms []store.NewMessage, name, typ string, of func(*store.NewMessage) int64) {
 	first, same := of(&ms[0]), true
+	for i := range ms {
+		same = same && of(&ms[i]) == first
+	}
+	if same {
+		c.scalar(name, typ)
+		if c.native {
+			c.params = append(c.params, int8Param(first))
+		} else {
+			c.args = append(c.args, first)
+		}
+		return
+	}
 	values := make([]int64, len(ms))
 	for i := range ms {
 		values[i] = of(&ms[i])
-		same = same && values[i] == first
 	}
-	if same {
-		c.scalar(name, typ, first)
-		return
-	}
-	c.array(name, typ, "u."+name, intArray(values))
+	c.numbers(name, typ, "u."+name, values)
 }
 
 func (c *columns) headers(ms []store.NewMessage) {
-	a, some := newTextArray(0, true), false
+	some := false
+	for i := range ms {
+		some = some || len(ms[i].Headers) > 0
+	}
+	if !some {
+		return
+	}
+	texts, size := make([]string, len(ms)), 0
 	for i := range ms {
 		text, _ := headersArg(ms[i].Headers)
-		a.add(text.String)
-		some = some || text.Valid
+		texts[i] = text.String
+		size += len(text.String)
 	}
-	if some {
-		c.array("headers", "text", "u.headers::jsonb", a.String())
-	}
+	c.array("headers", "text", "u.headers::jsonb")
+	c.bindTexts(len(texts), size, func(i int) string { return texts[i] }, true)
 }
 
 // times adds due_at and expires_at. A row without delay and time has an
 // empty text for its time.
 func (c *columns) times(ms []store.NewMessage) {
 	postponed, expires := false, false
-	delays, expiries := make([]int64, len(ms)), make([]int64, len(ms))
-	at := newTextArray(0, true)
 	for i := range ms {
-		later := laterArgs(&ms[i])
-		delays[i], expiries[i] = later[0].(int64), later[2].(int64)
-		text := ""
-		if !ms[i].RunAt.IsZero() && ms[i].Delay <= 0 {
-			text = timeArg(ms[i].RunAt)
-		}
-		at.add(text)
 		postponed = postponed || ms[i].Postponed()
-		expires = expires || expiries[i] > 0
+		expires = expires || ms[i].ExpiresIn > 0
 	}
 	if !postponed && !expires {
 		return
 	}
 	c.timed = true
-	c.array("due_at", "bigint", `CASE WHEN u.due_at > 0 THEN clock_timestamp() + u.due_at * interval '1 ms'
-		WHEN u.run_at IS NOT NULL THEN greatest(u.run_at::timestamptz, clock_timestamp()) END`, intArray(delays))
-	c.args = append(c.args, at.String())
-	c.arrays = append(c.arrays, fmt.Sprintf("$%d::text[]", len(c.args)))
-	c.aliases = append(c.aliases, "run_at")
+	delays, expiries, at := make([]int64, len(ms)), make([]int64, len(ms)), make([]string, len(ms))
+	for i := range ms {
+		delays[i], expiries[i] = millis(max(0, ms[i].Delay)), millis(max(0, ms[i].ExpiresIn))
+		if !ms[i].RunAt.IsZero() && ms[i].Delay <= 0 {
+			at[i] = timeArg(ms[i].RunAt)
+		}
+	}
+	c.numbers("due_at", "bigint", `CASE WHEN u.due_at > 0 THEN clock_timestamp() + u.due_at * interval '1 ms'
+		WHEN u.run_at IS NOT NULL THEN greatest(u.run_at::timestamptz, clock_timestamp()) END`, delays)
+	c.unnest("run_at", "text")
+	c.bindTexts(len(at), 0, func(i int) string { return at[i] }, true)
 	if expires {
-		c.array("expires_at", "bigint", `CASE WHEN u.expires_at > 0 THEN u.expires_at * interval '1 ms' + CASE
+		c.numbers("expires_at", "bigint", `CASE WHEN u.expires_at > 0 THEN u.expires_at * interval '1 ms' + CASE
 		WHEN u.due_at > 0 THEN clock_timestamp() + u.due_at * interval '1 ms'
-		WHEN u.run_at IS NOT NULL THEN greatest(u.run_at::timestamptz, clock_timestamp()) ELSE clock_timestamp() END END`, intArray(expiries))
+		WHEN u.run_at IS NOT NULL THEN greatest(u.run_at::timestamptz, clock_timestamp()) ELSE clock_timestamp() END END`, expiries)
 	}
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -54,6 +55,12 @@ type cursor struct {
 	lastHard, lastFull time.Time
 	fullCost           time.Duration
 	claims             int
+	// remote claims for consumers without an incarnation, who hold a message
+	// for the spec's Lease; own is 1 where the message's timeout counts
+	// instead.
+	remote   bool
+	own      int64
+	lastKind string
 }
 
 // probed is the answer of the probe statement.
@@ -64,7 +71,9 @@ type probed struct {
 }
 
 // Cursor returns the claimer of one queue.
-func (s *Store) Cursor(spec store.CursorSpec) store.Cursor {
+func (s *Store) Cursor(spec store.CursorSpec) store.Cursor { return s.newCursor(spec) }
+
+func (s *Store) newCursor(spec store.CursorSpec) *cursor {
 	c := &cursor{s: s, spec: spec, wake: true}
 	if len(spec.Kinds) > 0 {
 		c.kinds = sql.NullString{String: textArrayOf(spec.Kinds), Valid: true}
@@ -77,6 +86,9 @@ func (c *cursor) Wake() { c.wake = true }
 
 // Claim runs the probe when one is due and then at most one claim.
 func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, error) {
+	if paused, err := c.s.paused(ctx, c.spec.Queue); err != nil || paused {
+		return store.Batch{NextDue: store.PauseEvery}, err
+	}
 	now := time.Now()
 	if c.wake || now.Sub(c.lastProbe) >= probeEvery || !c.nextDue.IsZero() && !now.Before(c.nextDue) {
 		if c.lastProbe.IsZero() {
@@ -86,6 +98,9 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 		}
 		if err := c.probe(ctx, now); err != nil {
 			return store.Batch{NextDue: -1}, err
+		}
+		if c.remote {
+			c.turn = 0 // one at a time, and what comes back is the older
 		}
 	}
 	src, lane := c.choose(r.Suspect)
@@ -102,7 +117,7 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 		return store.Batch{NextDue: -1}, err
 	}
 	c.settle(src, lane, messages, len(messages) >= limit)
-	slices.SortFunc(messages, byOrder)
+	sortClaimed(messages)
 	return store.Batch{
 		Messages: messages,
 		Again:    c.askDue || c.askSuspect && r.Suspect && src != sourceSuspect || len(c.askReady) > 0,
@@ -110,17 +125,18 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 	}, nil
 }
 
-func byOrder(a, b store.Claimed) int {
-	if a.Priority != b.Priority {
-		return a.Priority - b.Priority
+// sortClaimed puts messages in their order, in which they mostly are.
+func sortClaimed(ms []store.Claimed) {
+	order := func(a, b *store.Claimed) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
 	}
-	switch {
-	case a.ID < b.ID:
-		return -1
-	case a.ID > b.ID:
-		return 1
+	sorted := true
+	for i := 1; i < len(ms) && sorted; i++ {
+		sorted = order(&ms[i-1], &ms[i]) <= 0
 	}
-	return 0
+	if !sorted {
+		slices.SortFunc(ms, func(a, b store.Claimed) int { return order(&a, &b) })
+	}
 }
 
 func (c *cursor) untilDue() time.Duration {

@@ -29,5 +29,10 @@ func HotStatements(schema string) []HotStatement {
 		{"succeed by place", expand(succeedText(true, false, false), s.prefix), settle + `'{"(0,1)","(0,2)","(0,3)"}'`, []string{"Tid Scan on messages"}},
 		{"succeed by id", expand(succeedText(false, false, false), s.prefix), settle + `'{}'`, []string{"messages_pkey"}},
 		{"fail", expand(failText, s.prefix), fail, []string{"messages_pkey"}},
+		{"remote ready 1", s.claimBy(sourceReady, 1, false, true), `'q', -1, 0, 60000, 1, NULL, 0, 0`, []string{"messages_ready"}},
+		{"remote ready 100", s.claimBy(sourceReady, 100, true, true), `'q', -1, 0, 60000, 0, '{a,b}', 0, 0`, []string{"messages_ready"}},
+		{"remote due 1", s.claimBy(sourceDue, 1, false, true), `'q', -1, 0, 60000, 1, NULL, '-infinity', NULL`, []string{"messages_due"}},
+		{"succeed remote", expand(succeedRemoteText, s.prefix), `'q', '{1,2,3}', '{1,0,1}', '{NULL,NULL,NULL}'`, []string{"messages_pkey"}},
+		{"fail remote", expand(failRemoteText, s.prefix), `'q'` + fail[1:], []string{"messages_pkey"}},
 	}
 }

@@ -2,11 +2,13 @@ package postgres
 
 import (
 	"context"
+	"strings"
 
 	"github.com/styxmq/styx/internal/store"
 )
 
-// failText records outcomes other than success.
+// failPattern records outcomes other than success; failText and
+// failRemoteText complete it.
 //
 // Locks: the messages' rows, in the order of their ids, each found by the
 // primary key (the LATERAL with its LIMIT leaves no other way). A row that
@@ -18,18 +20,18 @@ import (
 // durations in microseconds, $7 reasons, $8 kinds of failure, $9 decisions,
 // $10 classes, $11 messages, $12 stacks, $13 fingerprints, $14 trace ids,
 // $15 versions.
-const failText = `WITH told AS MATERIALIZED (
+const failPattern = `WITH told AS MATERIALIZED (
 	SELECT u.* FROM unnest($2::bigint[], $3::bigint[], $4::smallint[], $5::bigint[], $6::bigint[], $7::text[],
 	       $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[])
 	    AS u (id, token, verb, delay, elapsed, reason, failure_kind, decision, class, text, stack, fingerprint, trace_id, version)
 ), held AS MATERIALIZED (
-	SELECT t.id, t.token, t.delay, t.elapsed, t.reason, t.failure_kind, t.decision, t.class, t.text, t.stack,
+	SELECT t.id, {{holder}}, {{delay}} AS delay, {{started}} AS started_at, t.reason, t.failure_kind, t.decision, t.class, t.text, t.stack,
 	       t.fingerprint, t.trace_id, t.version, m.number, t.verb IN (2, 3) AS charged, t.verb = 5 AS snoozed,
 	       t.verb = 3 OR t.verb = 2 AND m.number >= m.max_retries AS dies
 	  FROM told t CROSS JOIN LATERAL (
-	       SELECT least(m.retry_count, 2147483646) + 1 AS number, m.max_retries FROM {{s}}messages m
-	        WHERE m.id = t.id AND m.lease_token = t.token AND m.worker_id = $1 AND m.status = 1
-	        LIMIT 1 FOR UPDATE SKIP LOCKED) AS m
+	       SELECT least(m.retry_count, 2147483646) + 1 AS number, m.max_retries, m.lease_token, m.worker_id FROM {{s}}messages m
+	        WHERE m.id = t.id AND {{guard}} AND m.status = 1
+	        LIMIT 1 FOR UPDATE{{skip}}) AS m
 ), back AS (
 	UPDATE {{s}}messages m
 	   SET status = 0, worker_id = 0, deadline = '-infinity', updated_at = clock_timestamp(),
@@ -61,19 +63,34 @@ const failText = `WITH told AS MATERIALIZED (
 ), noted AS (
 	INSERT INTO {{s}}attempts (message_id, lease_token, worker_id, started_at, finished_at, retry_after, number,
 	       charged, outcome, failure_kind, error_class, error_message, stack, reason, trace_id)
-	SELECT h.id, h.token, $1, clock_timestamp() - h.elapsed * interval '1 microsecond', clock_timestamp(), b.due_at,
+	SELECT h.id, h.token, h.worker_id, h.started_at, clock_timestamp(), b.due_at,
 	       h.number, h.charged,
 	       CASE WHEN h.dies THEN 'dead' WHEN h.charged THEN 'retried' WHEN h.snoozed THEN 'snoozed' ELSE 'released' END,
 	       h.failure_kind, h.class, h.text, h.stack, h.reason, h.trace_id
 	  FROM held h LEFT JOIN back b ON b.id = h.id
 	 WHERE h.charged OR h.snoozed OR h.reason IS NOT NULL
 	ON CONFLICT (message_id, lease_token) DO NOTHING
-)
+){{more}}
 SELECT id FROM held`
+
+// failText is for what a worker holds.
+var failText = strings.NewReplacer(
+	"{{holder}}", "t.token, $1::bigint AS worker_id",
+	"{{delay}}", "t.delay",
+	"{{started}}", "clock_timestamp() - t.elapsed * interval '1 microsecond'",
+	"{{guard}}", "m.lease_token = t.token AND m.worker_id = $1",
+	"{{skip}}", " SKIP LOCKED",
+	"{{more}}", "",
+).Replace(failPattern)
 
 // fail records every outcome but success for those of the batch, which are
 // sorted by id.
 func (s *Store) fail(ctx context.Context, on conn, workerID int64, batch []store.Settlement, of []int, settled map[int64]struct{}) error {
+	return collectIDs(ctx, on, s.hot.get("fail", func() string { return failText }), failArgs(workerID, batch, of), settled)
+}
+
+// failArgs are the parameters, with the first one given.
+func failArgs(first any, batch []store.Settlement, of []int) []any {
 	n := len(of)
 	ids, tokens, verbs, delays, elapsed := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	var texts [9]*textArray
@@ -84,6 +101,9 @@ func (s *Store) fail(ctx context.Context, on conn, workerID int64, batch []store
 		b := &batch[i]
 		ids[k], tokens[k], verbs[k] = b.ID, b.Token, int64(b.Verb)
 		delays[k], elapsed[k] = b.Delay.Microseconds(), b.Elapsed.Microseconds()
+		if b.Delay < 0 {
+			delays[k] = -1
+		}
 		f := b.Failure
 		if f == nil {
 			f = &store.Failure{}
@@ -94,9 +114,9 @@ func (s *Store) fail(ctx context.Context, on conn, workerID int64, batch []store
 			texts[t].add(v)
 		}
 	}
-	args := []any{workerID, intArray(ids), intArray(tokens), intArray(verbs), intArray(delays), intArray(elapsed)}
+	args := []any{first, intArray(ids), intArray(tokens), intArray(verbs), intArray(delays), intArray(elapsed)}
 	for _, t := range texts {
 		args = append(args, t.String())
 	}
-	return collectIDs(ctx, on, s.hot.get("fail", func() string { return failText }), args, settled)
+	return args
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/styxmq/styx/internal/testdb"
 )
 
+// Reported as riverqueue/river#59.
 func TestEveryFirstClaimIsAHOTUpdate(t *testing.T) {
 	t.Parallel()
 	db := testdb.Postgres(t)

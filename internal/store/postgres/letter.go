@@ -79,6 +79,7 @@ func (s *Store) letters(ctx context.Context, c *conditions, limit int) ([]messag
 		if l.Message, err = r.message(); err != nil {
 			return nil, err
 		}
+		l.TraceID = store.TraceID(l.TraceID)
 		l.AttemptsUsed = l.RetryCount
 		l.FirstFailedAt, l.LastFailedAt = timeOf(first), timeOf(last)
 		l.DeadAt, l.ResolvedAt = l.DeadAt.UTC(), timeOf(resolved)

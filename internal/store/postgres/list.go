@@ -98,28 +98,45 @@ func (s *Store) list(ctx context.Context, q store.ListQuery) (page store.ListPag
 		}
 	}
 
-	var c conditions
-	parts := make([]string, 0, len(places))
-	for _, p := range places {
-		// The same values in the same order, so the numbers fit each arm.
-		c = conditions{}
-		c.add(p.id+beyond, after)
-		if bound.Valid {
-			c.add(p.id+until, bound.Int64)
+	// text selects up to n rows of each place and then of all; its arguments
+	// are the same values in the same order, so the numbers fit each arm.
+	text := func(columns func(arm) string, n int) (string, []any) {
+		var c conditions
+		parts := make([]string, 0, len(places))
+		for _, p := range places {
+			c = conditions{}
+			c.add(p.id+beyond, after)
+			if bound.Valid {
+				c.add(p.id+until, bound.Int64)
+			}
+			alias := p.id[:2]
+			c.equal(alias+"queue", q.Queue)
+			c.equal(alias+"kind", q.Kind)
+			c.equal(alias+"tenant", q.Tenant)
+			c.equal(alias+"correlation_id", q.CorrelationID)
+			parts = append(parts, "(SELECT "+columns(p)+" FROM "+p.table+" WHERE "+c.String()+p.where+
+				order+" LIMIT "+strconv.Itoa(n)+")")
 		}
-		alias := p.id[:2]
-		c.equal(alias+"queue", q.Queue)
-		c.equal(alias+"kind", q.Kind)
-		c.equal(alias+"tenant", q.Tenant)
-		c.equal(alias+"correlation_id", q.CorrelationID)
-		parts = append(parts, "(SELECT "+p.columns+" FROM "+p.table+" WHERE "+c.String()+p.where+
-			order+" LIMIT "+strconv.Itoa(limit+1)+")")
+		if len(parts) == 1 { // one SELECT in brackets takes no second ORDER BY
+			return parts[0], c.args
+		}
+		return strings.Join(parts, " UNION ALL ") + order + " LIMIT " + strconv.Itoa(n), c.args
 	}
-	statement := strings.Join(parts, " UNION ALL ")
-	if len(parts) > 1 { // one SELECT in brackets takes no second ORDER BY
-		statement += order + " LIMIT " + strconv.Itoa(limit+1)
+	if q.Offset > 0 {
+		ids, args := text(func(p arm) string { return p.id + " AS id" }, q.Offset)
+		furthest := "max"
+		if q.Descending {
+			furthest = "min"
+		}
+		err := s.sql.QueryRowContext(ctx, s.text("SELECT count(*), coalesce("+furthest+"(id), 0) FROM ("+ids+") x"), args...).
+			Scan(&page.Skipped, &after)
+		if err != nil || page.Skipped < q.Offset {
+			page.Next = bound.Int64
+			return page, err
+		}
 	}
-	page.Messages, err = s.messages(ctx, statement, c.args)
+	statement, args := text(func(p arm) string { return p.columns }, limit+1)
+	page.Messages, err = s.messages(ctx, statement, args)
 	if err != nil {
 		return page, err
 	}

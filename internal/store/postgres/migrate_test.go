@@ -46,6 +46,7 @@ func objects(t *testing.T, f fixture) []string {
 	return all
 }
 
+// Reported as jackc/tern#19.
 func TestMigrateManyAtOnce(t *testing.T) {
 	t.Parallel()
 	db := testdb.Postgres(t)
@@ -135,6 +136,7 @@ func TestMigrateDownKeepsForeignObjects(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Reported as salsita/node-pg-migrate#821.
 func TestMigrateRefusesNewer(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -170,6 +172,7 @@ func role(t *testing.T, db testdb.DB) (name, address string) {
 	return name, u.String()
 }
 
+// Reported as riverqueue/river#891.
 func TestMigrateWithoutRights(t *testing.T) {
 	t.Parallel()
 	db := testdb.Postgres(t)
@@ -215,6 +218,7 @@ func TestMigrateWithoutRights(t *testing.T) {
 	require.NoError(t, g.Prepare(t.Context()))
 }
 
+// Reported as riverqueue/river#503.
 func TestMigrateTwoSchemas(t *testing.T) {
 	t.Parallel()
 	a, b := newFixture(t), newFixture(t)

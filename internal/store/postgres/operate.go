@@ -30,6 +30,12 @@ const (
 	lastFailed  = `(SELECT max(f.finished_at) FROM {{s}}attempts f WHERE f.message_id = m.id AND f.charged)`
 )
 
+// headersBack are the headers of a letter's message when it goes back: its
+// own, and a link to the span of the attempt that died where that is known.
+const headersBack = `CASE WHEN length(d.trace_id) = 55
+	THEN coalesce(d.headers, '{}') || jsonb_build_object('styx-died-in', d.trace_id)
+	ELSE d.headers - 'styx-died-in' END`
+
 // Cancel moves a pending message to the dead letters, resolved at once, and
 // frees its key. Locks: the message's row by its primary key, for which it
 // waits (a claim that was faster leaves nothing to cancel), then the key's.
@@ -45,8 +51,8 @@ func (s *Store) Cancel(ctx context.Context, id int64, by store.Actor) error {
 ), freed AS (
 	DELETE FROM {{s}}keys k USING m WHERE k.queue = m.queue AND k.key = m.idempotency_key AND k.message_id = m.id
 ), audited AS (
-	INSERT INTO {{s}}audit_log (at, message_id, affected, action, actor, queue, reason)
-	SELECT clock_timestamp(), m.id, 1, 'cancel', $2::text, m.queue, $3::text FROM m
+	INSERT INTO {{s}}audit_log (at, message_id, affected, action, actor, queue, reason, origin)
+	SELECT clock_timestamp(), m.id, 1, 'cancel', $2::text, m.queue, $3::text, $4::text FROM m
 )
 SELECT m.queue, NULL::text, NULL::bigint FROM m`), by)
 }
@@ -64,14 +70,14 @@ SELECT m.queue, NULL::text, NULL::bigint FROM m`), by)
 func (s *Store) Replay(ctx context.Context, id int64, by store.Actor) error {
 	return s.operate(ctx, "replay", message.StatusDead, id, s.text(`WITH d AS MATERIALIZED (
 	SELECT d.letter_id, d.message_id, d.lease_token, d.created_at, d.expires_at, d.timeout_ms, d.max_retries,
-	       d.priority, d.losses, d.replay_count, d.queue, d.lane, d.kind, d.payload, d.headers, d.tenant,
-	       d.correlation_id, d.idempotency_key
+	       d.priority, d.losses, d.replay_count, d.queue, d.lane, d.kind, d.payload, d.tenant,
+	       d.correlation_id, d.idempotency_key, `+headersBack+` AS headers
 	  FROM {{s}}dead_letters d
 	 WHERE d.message_id = $1 AND d.resolution IS DISTINCT FROM 'replayed'
 	 ORDER BY d.letter_id DESC LIMIT 1 FOR UPDATE
 ), held AS (
 	INSERT INTO {{s}}keys AS k (message_id, expires_at, window_ms, queue, key, digest)
-	SELECT d.message_id, 'infinity', $4::bigint, d.queue, d.idempotency_key, '' FROM d WHERE d.idempotency_key IS NOT NULL
+	SELECT d.message_id, 'infinity', $5::bigint, d.queue, d.idempotency_key, '' FROM d WHERE d.idempotency_key IS NOT NULL
 	ON CONFLICT (queue, key) DO UPDATE
 	   SET message_id = CASE WHEN k.expires_at <= clock_timestamp() THEN excluded.message_id ELSE k.message_id END,
 	       digest = CASE WHEN k.expires_at <= clock_timestamp() AND k.message_id <> excluded.message_id THEN '' ELSE k.digest END,
@@ -92,8 +98,8 @@ func (s *Store) Replay(ctx context.Context, id int64, by store.Actor) error {
 	   SET resolved_at = clock_timestamp(), resolution = 'replayed', resolved_by = $2::text, resolve_reason = $3::text
 	  FROM free WHERE l.letter_id = free.letter_id
 ), audited AS (
-	INSERT INTO {{s}}audit_log (at, message_id, affected, action, actor, queue, reason)
-	SELECT clock_timestamp(), d.message_id, 1, 'replay', $2::text, d.queue, $3::text FROM d JOIN free ON free.letter_id = d.letter_id
+	INSERT INTO {{s}}audit_log (at, message_id, affected, action, actor, queue, reason, origin)
+	SELECT clock_timestamp(), d.message_id, 1, 'replay', $2::text, d.queue, $3::text, $4::text FROM d JOIN free ON free.letter_id = d.letter_id
 )
 SELECT d.queue, d.idempotency_key,
        CASE WHEN NOT EXISTS (SELECT FROM free) THEN (SELECT held.message_id FROM held) END
@@ -111,19 +117,19 @@ func (s *Store) Resolve(ctx context.Context, id int64, by store.Actor) error {
 ), freed AS (
 	DELETE FROM {{s}}keys k USING d WHERE k.queue = d.queue AND k.key = d.idempotency_key AND k.message_id = d.message_id
 ), audited AS (
-	INSERT INTO {{s}}audit_log (at, message_id, affected, action, actor, queue, reason)
-	SELECT clock_timestamp(), d.message_id, 1, 'resolve', $2::text, d.queue, $3::text FROM d
+	INSERT INTO {{s}}audit_log (at, message_id, affected, action, actor, queue, reason, origin)
+	SELECT clock_timestamp(), d.message_id, 1, 'resolve', $2::text, d.queue, $3::text, $4::text FROM d
 )
 SELECT d.queue, NULL::text, NULL::bigint FROM d`), by)
 }
 
 // operate runs a statement that changes one message, given as $1 beside the
-// actor and the reason, and returns its queue and, where a key was in the way,
+// actor, the reason and the origin, and returns its queue and, where a key was in the way,
 // the key and its holder. When it returns nothing, the message is in another
 // state, or nowhere. One that has come back to the state meanwhile is tried
 // again.
 func (s *Store) operate(ctx context.Context, operation string, from message.Status, id int64, statement string, by store.Actor, more ...any) error {
-	args := append([]any{id, by.Name, nullable(by.Reason)}, more...)
+	args := append([]any{id, by.Name, nullable(by.Reason), nullable(by.Origin)}, more...)
 	for try := 1; ; try++ {
 		var (
 			queue  string
@@ -135,6 +141,7 @@ func (s *Store) operate(ctx context.Context, operation string, from message.Stat
 		case err == nil && holder.Valid:
 			return &message.DuplicateError{Queue: queue, Key: key.String, ID: holder.Int64}
 		case err == nil && operation == "replay":
+			s.remotes.Look(queue)
 			s.notifier.committed(ctx, queue)
 			return nil
 		case err == nil:

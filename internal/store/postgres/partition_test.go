@@ -132,6 +132,7 @@ func TestRetainPartitions(t *testing.T) {
 		AND NOT relispartition`, f.db.Schema), "nothing is left of them")
 }
 
+// Reported as timgit/pg-boss#282.
 func TestRetainManyAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -179,6 +180,7 @@ func (f fixture) insertBriskly(ctx context.Context) error {
 	return tx.Commit()
 }
 
+// Reported as riverqueue/river#575.
 func TestLongReaderDelaysNobody(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +52,7 @@ func (s *Store) InsertMany(ctx context.Context, c bun.IConn, ms []store.NewMessa
 	case !keyed && len(ms) <= chunkRows && size(ms) <= chunkBytes:
 		err = work(s.sql)
 	default:
-		err = s.transact(ctx, func(tx *sql.Tx) error { return work(tx) })
+		err = s.transact(ctx, work)
 	}
 	if err != nil {
 		return nil, mapError(err)
@@ -63,13 +65,19 @@ func (s *Store) InsertMany(ctx context.Context, c bun.IConn, ms []store.NewMessa
 	return out, nil
 }
 
-// transact runs f in a transaction of its own.
-func (s *Store) transact(ctx context.Context, f func(tx *sql.Tx) error) error {
-	tx, err := s.sql.BeginTx(ctx, nil)
+// transact runs f in a transaction of its own, on whose connection there is native
+// access.
+func (s *Store) transact(ctx context.Context, f func(on conn) error) error {
+	c, err := s.sql.Conn(ctx)
 	if err != nil {
 		return err
 	}
-	if err := f(tx); err != nil {
+	defer func() { _ = c.Close() }()
+	tx, err := c.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := f(ownTx{tx, c}); err != nil {
 		_ = tx.Rollback()
 		return err
 	}
@@ -224,26 +232,16 @@ func (s *Store) takeSomeKeys(ctx context.Context, on conn, ms []store.NewMessage
 // all rows is sent once, and what comes back is one row: the ids and times as
 // arrays.
 func (s *Store) insertChunk(ctx context.Context, on conn, ms []store.NewMessage, ids []int64, out []store.Inserted, inside bool) ([]store.Inserted, string, error) {
-	cols := newColumns(ms, ids)
-	text := s.hot.get("insert many "+cols.shape.String()+fmt.Sprint(inside), func() string {
-		due := "NULL"
-		if cols.timed {
-			due = "array_agg((extract(epoch FROM due_at) * 1000000)::bigint)::text"
-		}
-		return `WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at), stored AS (
-	INSERT INTO {{s}}messages (created_at, ` + strings.Join(cols.names, ", ") + `)
-	SELECT clock.at, ` + strings.Join(cols.values, ", ") + `
-	  FROM clock, unnest(` + strings.Join(cols.arrays, ", ") + `) AS u (` + strings.Join(cols.aliases, ", ") + `)
-	 WHERE pg_current_xact_id() IS NOT NULL -- before any id is drawn
-	RETURNING id, due_at
-)
-SELECT array_agg(id)::text, ` + due + `, (SELECT at FROM clock), ` + xidColumn(inside) + ` FROM stored`
-	})
+	out, xid, err := s.insertNative(ctx, on, ms, ids, out)
+	if !errors.Is(err, store.ErrNoNative) {
+		return out, xid, err
+	}
+	cols := newColumns(ms, ids, false)
+	text := s.insertManyText(cols, inside)
 	var (
 		stored  string
 		due     sql.NullString
 		created time.Time
-		xid     string
 	)
 	if err := on.QueryRowContext(ctx, text, cols.args...).Scan(&stored, &due, &created, &xid); err != nil {
 		return nil, "", err
@@ -267,4 +265,66 @@ SELECT array_agg(id)::text, ` + due + `, (SELECT at FROM clock), ` + xidColumn(i
 		before++
 	}
 	return out, xid, nil
+}
+
+func (s *Store) insertManyText(cols *columns, inside bool) string {
+	return s.hot.get("insert many "+cols.shape.String()+fmt.Sprint(inside), func() string {
+		due := "NULL"
+		if cols.timed {
+			due = "array_agg((extract(epoch FROM due_at) * 1000000)::bigint)::text"
+		}
+		return `WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS at), stored AS (
+	INSERT INTO {{s}}messages (created_at, ` + strings.Join(cols.names, ", ") + `)
+	SELECT clock.at, ` + strings.Join(cols.values, ", ") + `
+	  FROM clock, unnest(` + strings.Join(cols.arrays, ", ") + `) AS u (` + strings.Join(cols.aliases, ", ") + `)
+	 WHERE pg_current_xact_id() IS NOT NULL -- before any id is drawn
+	RETURNING id, due_at
+)
+SELECT array_agg(id)::text, ` + due + `, (SELECT at FROM clock), ` + xidColumn(inside) + ` FROM stored`
+	})
+}
+
+// insertNative is insertChunk past database/sql, outside of transactions of
+// the caller's.
+func (s *Store) insertNative(ctx context.Context, on conn, ms []store.NewMessage, ids []int64, out []store.Inserted) ([]store.Inserted, string, error) {
+	switch on.(type) {
+	case *sql.DB, ownTx:
+	default:
+		return out, "", store.ErrNoNative
+	}
+	if !s.hasNative() {
+		return out, "", store.ErrNoNative
+	}
+	cols := newColumns(ms, ids, true)
+	text := s.insertManyText(cols, false)
+	text = s.hot.get("native "+text, func() string {
+		return strings.NewReplacer("array_agg(id)::text", "array_agg(id)", "::bigint)::text", "::bigint)").Replace(text)
+	})
+	var (
+		stored, due []int64
+		created     time.Time
+		before      = len(out)
+	)
+	_, err := s.native(ctx, on, text, cols.params, func(values [][]byte) error {
+		d := decoder{values: values}
+		stored = d.int64s(make([]int64, 0, len(ms)))
+		due = d.int64s(nil)
+		created = d.time()
+		return d.err
+	})
+	if err != nil {
+		return out, "", err
+	}
+	if len(stored) != len(ms) {
+		return out, "", fmt.Errorf("read the ids of a batch: %d of %d", len(stored), len(ms))
+	}
+	for _, id := range stored {
+		out = append(out, store.Inserted{ID: id, CreatedAt: created})
+	}
+	for i, micros := range due {
+		if micros != math.MinInt64 {
+			out[before+i].RetryAfter = time.UnixMicro(micros).UTC()
+		}
+	}
+	return out, "", nil
 }

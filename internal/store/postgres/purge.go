@@ -43,9 +43,9 @@ func (s *Store) Purge(ctx context.Context, q store.PurgeQuery, by store.Actor) (
 }
 
 func (s *Store) audit(ctx context.Context, tx *sql.Tx, action string, affected int, id int64, queue string, by store.Actor) error {
-	_, err := tx.ExecContext(ctx, s.text(`INSERT INTO {{s}}audit_log (at, message_id, affected, action, actor, queue, reason)
-	VALUES (clock_timestamp(), nullif($1::bigint, 0), $2, $3, $4, $5, $6)`),
-		id, affected, action, by.Name, nullable(queue), nullable(by.Reason))
+	_, err := tx.ExecContext(ctx, s.text(`INSERT INTO {{s}}audit_log (at, message_id, affected, action, actor, queue, reason, origin)
+	VALUES (clock_timestamp(), nullif($1::bigint, 0), $2, $3, $4, $5, $6, $7)`),
+		id, affected, action, by.Name, nullable(queue), nullable(by.Reason), nullable(by.Origin))
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/store"
 )
 
 // Get looks in all three places in one statement, so that a message which
@@ -51,6 +52,7 @@ func (s *Store) Attempts(ctx context.Context, id int64, limit int) ([]message.At
 			return nil, fmt.Errorf("read attempts of message %d: %w", id, mapError(err))
 		}
 		a.StartedAt, a.FinishedAt, a.RetryAfter = timeOf(started), a.FinishedAt.UTC(), timeOf(retry)
+		a.TraceID = store.TraceID(a.TraceID)
 		attempts = append(attempts, a)
 	}
 	if err := rows.Err(); err != nil {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -26,7 +27,9 @@ func (s *Store) BuryWorkers(ctx context.Context) ([]int64, error) {
 	_, err = s.sql.ExecContext(ctx, s.text(`WITH deaf AS (
 	DELETE FROM {{s}}listeners l USING (
 		SELECT o.queue, o.worker_id FROM {{s}}listeners o
-		 WHERE NOT EXISTS (SELECT FROM {{s}}workers w WHERE w.id = o.worker_id AND w.dead_at IS NULL)
+		 WHERE CASE WHEN o.lapses_at IS NULL
+		       THEN NOT EXISTS (SELECT FROM {{s}}workers w WHERE w.id = o.worker_id AND w.dead_at IS NULL)
+		       ELSE o.lapses_at <= clock_timestamp() END
 		   FOR UPDATE SKIP LOCKED) o
 	 WHERE l.queue = o.queue AND l.worker_id = o.worker_id
 )
@@ -58,7 +61,7 @@ func (s *Store) Expire(ctx context.Context, limit int) ([]store.Rescued, error) 
 )
 SELECT m.id, m.queue, m.kind, m.retry_count, m.retry_count + 1, m.max_retries, m.lease_token, m.worker_id, m.losses,
        m.tenant, m.correlation_id, m.idempotency_key, m.last_error, NULL::timestamptz, 'expired', true,
-       NULL::bigint
+       NULL::bigint, m.headers::text
   FROM m ORDER BY m.id`), nil)
 		return err
 	})
@@ -81,16 +84,20 @@ func (s *Store) rescued(ctx context.Context, tx *sql.Tx, statement string, touch
 		var (
 			r                              store.Rescued
 			tenant, correlation, key, last sql.NullString
+			headers                        sql.NullString
 			retryAfter                     sql.NullTime
 			number                         sql.NullInt64
 		)
 		if err := rows.Scan(&r.ID, &r.Queue, &r.Kind, &r.RetryCount, &r.Attempt, &r.MaxRetries, &r.LeaseToken,
 			&r.WorkerID, &r.WorkerLosses, &tenant, &correlation, &key, &last, &retryAfter, &r.Decision, &r.Dead,
-			&number); err != nil {
+			&number, &headers); err != nil {
 			return nil, err
 		}
 		r.Tenant, r.CorrelationID, r.IdempotencyKey, r.LastError = tenant.String, correlation.String, key.String, last.String
 		r.RetryAfter = timeOf(retryAfter)
+		if headers.Valid { // a rescue does not depend on them
+			_ = json.Unmarshal([]byte(headers.String), &r.Headers)
+		}
 		r.Status = message.StatusPending
 		if r.Dead {
 			r.Status = message.StatusDead

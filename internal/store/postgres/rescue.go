@@ -14,6 +14,10 @@ import (
 	"github.com/styxmq/styx/internal/store"
 )
 
+// remoteID is store.RemoteWorker, which is always alive: only its deadlines
+// count.
+const remoteID = `-1`
+
 // claimKey names a claims row.
 type claimKey struct{ worker, number int64 }
 
@@ -27,7 +31,7 @@ const lostClaims = `holder (id) AS (
 		SELECT c.worker_id FROM {{s}}claims c WHERE c.worker_id > h.id ORDER BY c.worker_id LIMIT 1) n
 ), gone AS MATERIALIZED (
 	SELECT h.id FROM holder h
-	 WHERE NOT EXISTS (SELECT FROM {{s}}workers w WHERE w.id = h.id AND w.dead_at IS NULL)
+	 WHERE h.id <> ` + remoteID + ` AND NOT EXISTS (SELECT FROM {{s}}workers w WHERE w.id = h.id AND w.dead_at IS NULL)
 ), claim AS (
 	SELECT c.worker_id, c.number, c.ids, false AS alive FROM gone g CROSS JOIN LATERAL (
 		SELECT c.worker_id, c.number, c.ids FROM {{s}}claims c WHERE c.worker_id = g.id ORDER BY c.number OFFSET 0) c
@@ -55,7 +59,7 @@ const rescueText = `taken AS MATERIALIZED (
 	SELECT f.number AS claim, f.alive, m.*
 	  FROM found f CROSS JOIN LATERAL (
 	       SELECT m.id, m.queue, m.kind, m.lease_token, m.worker_id, m.retry_count, m.max_retries, m.losses, m.tenant,
-	              m.correlation_id, m.idempotency_key
+	              m.correlation_id, m.idempotency_key, m.headers
 	         FROM {{s}}messages m
 	        WHERE m.id = f.id AND m.status = 1 AND m.worker_id = f.worker_id
 	          AND (f.token IS NULL OR m.lease_token = f.token)
@@ -68,7 +72,8 @@ const rescueText = `taken AS MATERIALIZED (
 	       CASE WHEN t.alive THEN 'timed_out' ELSE 'worker_lost' END AS decision,
 	       CASE WHEN t.alive THEN 'transient' ELSE 'unknown' END AS failure_kind,
 	       CASE WHEN t.alive THEN 'styx.TimedOut' ELSE 'styx.WorkerLost' END AS class,
-	       CASE WHEN t.alive THEN 'the attempt ran past its deadline on worker ' || t.worker_id
+	       CASE WHEN t.worker_id = ` + remoteID + ` THEN 'the lease ended before an outcome was told'
+	            WHEN t.alive THEN 'the attempt ran past its deadline on worker ' || t.worker_id
 	            ELSE 'worker ' || t.worker_id || ' was lost: no beat within its lease' END AS text,
 	       least(t.losses, 32766) + CASE WHEN t.alive THEN 0 ELSE 1 END AS new_losses
 	  FROM taken t ORDER BY t.id
@@ -108,7 +113,8 @@ const rescueText = `taken AS MATERIALIZED (
 	ON CONFLICT (message_id, lease_token) DO NOTHING
 )
 SELECT c.id, c.queue, c.kind, c.number, c.number, c.max_retries, c.lease_token, c.worker_id, c.new_losses,
-       c.tenant, c.correlation_id, c.idempotency_key, c.text, c.due_at, c.decision, c.dies, c.claim
+       c.tenant, c.correlation_id, c.idempotency_key, c.text, c.due_at, c.decision, c.dies, c.claim,
+       c.headers::text
   FROM charged c ORDER BY c.id`
 
 // rescueFrom completes rescueText.
@@ -170,6 +176,8 @@ func (s *Store) tidy(ctx context.Context, touched map[claimKey]struct{}, everyth
 	               WHERE m.id = u.id AND m.status = 1 AND m.worker_id = c.worker_id LIMIT 1) h) r
 ), done AS (
 	DELETE FROM {{s}}claims c USING rest r WHERE c.worker_id = r.worker_id AND c.number = r.number AND r.next IS NULL
+	   -- A row of this holder may belong to a lease that began since.
+	   AND (r.worker_id <> `+remoteID+` OR r.deadline <= now())
 )
 UPDATE {{s}}claims c SET deadline = r.next FROM rest r
  WHERE c.worker_id = r.worker_id AND c.number = r.number AND r.alive AND r.next <> r.deadline`), args...)
@@ -192,7 +200,7 @@ func (s *Store) Sweep(ctx context.Context, after int64, limit int) (all []store.
 ), lost AS (
 	SELECT l.id, l.lease_token, l.worker_id FROM slice l
 	 WHERE l.status = 1 AND (l.deadline <= clock_timestamp()
-	    OR NOT EXISTS (SELECT FROM {{s}}workers w WHERE w.id = l.worker_id AND w.dead_at IS NULL))
+	    OR l.worker_id <> `+remoteID+` AND NOT EXISTS (SELECT FROM {{s}}workers w WHERE w.id = l.worker_id AND w.dead_at IS NULL))
 )
 SELECT (SELECT count(*) FROM slice), (SELECT coalesce(max(id), 0) FROM slice),
        coalesce(array_agg(id)::text, '{}'), coalesce(array_agg(lease_token)::text, '{}'), coalesce(array_agg(worker_id)::text, '{}')
@@ -208,7 +216,7 @@ SELECT (SELECT count(*) FROM slice), (SELECT coalesce(max(id), 0) FROM slice),
 		}
 		all, err = s.rescued(ctx, tx, s.rescueFrom(`WITH found AS (
 	SELECT u.worker_id, NULL::bigint AS number, u.id, u.token,
-	       EXISTS (SELECT FROM {{s}}workers w WHERE w.id = u.worker_id AND w.dead_at IS NULL) AS alive
+	       u.worker_id = `+remoteID+` OR EXISTS (SELECT FROM {{s}}workers w WHERE w.id = u.worker_id AND w.dead_at IS NULL) AS alive
 	  FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS u (id, token, worker_id)
 ), `, limit), nil, ids, tokens, workers)
 		return err

@@ -98,13 +98,13 @@ func (s *Store) empty(ctx context.Context, name string) error {
 		if err != nil || empty {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, s.text(`TRUNCATE {{s}}`+name))
+		_, err = tx.ExecContext(ctx, s.text(`TRUNCATE {{s}}`+quoteIdent(name)))
 		return err
 	})
 }
 
 func (s *Store) isEmpty(ctx context.Context, tx *sql.Tx, name string) (empty bool, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT coalesce(pg_catalog.pg_relation_size($1::text::regclass) = 0, false)`, s.prefix+name).Scan(&empty)
+	err = tx.QueryRowContext(ctx, `SELECT coalesce(pg_catalog.pg_relation_size($1::text::regclass) = 0, false)`, s.prefix+quoteIdent(name)).Scan(&empty)
 	return empty, err
 }
 
@@ -129,7 +129,7 @@ func (s *Store) detach(ctx context.Context, name string) error {
 	}
 	bounded, cancel := context.WithTimeout(ctx, retireWait)
 	defer cancel()
-	_, err = s.sql.ExecContext(bounded, s.text(`ALTER TABLE {{s}}archive DETACH PARTITION {{s}}`+name+` CONCURRENTLY`))
+	_, err = s.sql.ExecContext(bounded, s.text(`ALTER TABLE {{s}}archive DETACH PARTITION {{s}}`+quoteIdent(name)+` CONCURRENTLY`))
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return errInTheWay
 	}
@@ -141,7 +141,7 @@ func (s *Store) detach(ctx context.Context, name string) error {
 // retireLock at a time.
 func (s *Store) finalize(ctx context.Context, name string) error {
 	return s.briefly(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, s.text(`ALTER TABLE {{s}}archive DETACH PARTITION {{s}}`+name+` FINALIZE`))
+		_, err := tx.ExecContext(ctx, s.text(`ALTER TABLE {{s}}archive DETACH PARTITION {{s}}`+quoteIdent(name)+` FINALIZE`))
 		return err
 	})
 }
@@ -165,7 +165,7 @@ func (s *Store) dropDetached(ctx context.Context, keep time.Duration) (dropped i
 			if empty, err = s.isEmpty(ctx, tx, name); err != nil || !empty {
 				return err
 			}
-			_, err = tx.ExecContext(ctx, s.text(`DROP TABLE {{s}}`+name))
+			_, err = tx.ExecContext(ctx, s.text(`DROP TABLE {{s}}`+quoteIdent(name)))
 			return err
 		})
 		switch {

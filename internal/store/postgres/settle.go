@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -138,37 +139,73 @@ func missing(batch []store.Settlement, of []int, settled map[int64]struct{}) []i
 // is checked against its id, token, worker and status.
 func (s *Store) succeed(ctx context.Context, on conn, workerID int64, batch []store.Settlement, of []int, done []int64, byPlace bool) (n int, err error) {
 	ids, tokens, elapsed := make([]int64, len(of)), make([]int64, len(of)), make([]int64, len(of))
-	places := make([]byte, 0, 12*len(of))
+	places := make([]uint64, len(of))
 	keyed, noted := false, false
-	notes := newTextArray(0, true)
+	var notes []string
 	for n, i := range of {
 		b := &batch[i]
 		ids[n], tokens[n], elapsed[n] = b.ID, b.Token, b.Elapsed.Microseconds()
-		if b.Place != "" {
-			if len(places) > 0 {
-				places = append(places, ',')
-			}
-			places = append(append(append(places, '"'), b.Place...), '"')
-		}
+		places[n] = b.Place
 		keyed, noted = keyed || b.Keyed, noted || b.Note != ""
-		notes.add(b.Note)
+	}
+	if noted {
+		notes = make([]string, len(of))
+		for n, i := range of {
+			notes[n] = batch[i].Note
+		}
 	}
 	text := s.hot.get(fmt.Sprintf("succeed %t %t %t", byPlace, keyed, noted), func() string {
 		return succeedText(byPlace, keyed, noted)
 	})
-	args := []any{workerID, intArray(ids), intArray(tokens), intArray(elapsed), intArray(done), "{" + string(places) + "}"}
-	if noted {
-		args = append(args, notes.String())
+	run := func() (int, error) {
+		args := []any{workerID, intArray(ids), intArray(tokens), intArray(elapsed), intArray(done), placeArray(places)}
+		if noted {
+			args = append(args, nullableTextArray(notes))
+		}
+		return affected(ctx, on, text, args)
 	}
-	n, err = affected(ctx, on, text, args)
+	if byPlace && on == conn(s.sql) {
+		plain := run
+		run = func() (int, error) {
+			params := []Param{
+				int8Param(workerID), int8ArrayParam(ids), int8ArrayParam(tokens), int8ArrayParam(elapsed),
+				int8ArrayParam(done), placeArrayParam(places),
+			}
+			if noted {
+				params = append(params, textArrayParam(notes, true))
+			}
+			n, err := s.native(ctx, on, text, params, nil)
+			if errors.Is(err, store.ErrNoNative) {
+				return plain()
+			}
+			return n, err
+		}
+	}
+	n, err = run()
 	if sqlState(err) == "23514" && on == conn(s.sql) { // no partition for today
 		if err := s.ensurePartition(ctx); err != nil {
 			return 0, err
 		}
-		n, err = affected(ctx, on, text, args)
+		n, err = run()
 	}
 	return n, err
 }
+
+// What moves a message from messages to the archive, and lets its key go.
+const (
+	settledColumns = `m.id, m.lease_token, m.worker_id, m.created_at, m.retry_count, m.max_retries, m.priority, m.losses,
+	          m.snoozes, m.replay_count, m.queue, m.kind, m.payload, m.headers, m.tenant, m.correlation_id,
+	          m.idempotency_key, m.last_error`
+
+	archivedColumns = `id, lease_token, worker_id, created_at, started_at, finished_at, retry_count, max_retries,
+       priority, losses, snoozes, replay_count, queue, kind, payload, headers, tenant, correlation_id,
+       idempotency_key, last_error, note`
+
+	freedKeys = `, freed AS (
+	UPDATE {{s}}keys k SET expires_at = clock_timestamp() + k.window_ms * interval '1 ms'
+	  FROM gone g WHERE g.idempotency_key IS NOT NULL AND k.queue = g.queue AND k.key = g.idempotency_key AND k.message_id = g.id
+)`
+)
 
 // succeedText writes the statement. The pairs of id and token are compared
 // through width_bucket, which finds an id in the sorted array by halving: a
@@ -186,25 +223,18 @@ func succeedText(byPlace, keyed, noted bool) string {
 		note = "($7::text[])[width_bucket(g.id, $2::bigint[])]"
 	}
 	if keyed {
-		freed = `, freed AS (
-	UPDATE {{s}}keys k SET expires_at = clock_timestamp() + k.window_ms * interval '1 ms'
-	  FROM gone g WHERE g.idempotency_key IS NOT NULL AND k.queue = g.queue AND k.key = g.idempotency_key AND k.message_id = g.id
-)`
+		freed = freedKeys
 	}
 	return `WITH gone AS MATERIALIZED (
 	DELETE FROM {{s}}messages m
 	 WHERE ` + where + ` AND m.status = 1 AND m.worker_id = $1
 	   AND ($2::bigint[])[width_bucket(m.id, $2::bigint[])] = m.id
 	   AND ($3::bigint[])[width_bucket(m.id, $2::bigint[])] = m.lease_token
-	RETURNING m.id, m.lease_token, m.worker_id, m.created_at, m.retry_count, m.max_retries, m.priority, m.losses,
-	          m.snoozes, m.replay_count, m.queue, m.kind, m.payload, m.headers, m.tenant, m.correlation_id,
-	          m.idempotency_key, m.last_error
+	RETURNING ` + settledColumns + `
 )` + freed + `, forgotten AS (
 	DELETE FROM {{s}}claims WHERE worker_id = $1 AND number = ANY($5::bigint[])
 )
-INSERT INTO {{s}}archive (id, lease_token, worker_id, created_at, started_at, finished_at, retry_count, max_retries,
-       priority, losses, snoozes, replay_count, queue, kind, payload, headers, tenant, correlation_id,
-       idempotency_key, last_error, note)
+INSERT INTO {{s}}archive (` + archivedColumns + `)
 SELECT g.id, g.lease_token, g.worker_id, g.created_at,
        clock_timestamp() - ($4::bigint[])[width_bucket(g.id, $2::bigint[])] * interval '1 microsecond',
        clock_timestamp(), g.retry_count, g.max_retries, g.priority, g.losses, g.snoozes, g.replay_count, g.queue,
@@ -252,11 +282,14 @@ func (s *Store) already(ctx context.Context, on conn, batch []store.Settlement, 
 	WHERE CASE u.outcome
 	      WHEN 'succeeded' THEN (SELECT true FROM {{s}}archive a WHERE a.id = u.id AND a.lease_token = u.token LIMIT 1)
 	      WHEN 'retried' THEN (SELECT true FROM {{s}}attempts t WHERE t.message_id = u.id AND t.lease_token = u.token
-	                              AND t.outcome IN ('retried', 'dead') LIMIT 1)
+	                              AND t.outcome IN ('retried', 'dead') AND `+byHolder+` LIMIT 1)
 	      ELSE (SELECT true FROM {{s}}attempts t WHERE t.message_id = u.id AND t.lease_token = u.token
-	                              AND t.outcome = u.outcome LIMIT 1) END`),
+	                              AND t.outcome = u.outcome AND `+byHolder+` LIMIT 1) END`),
 		[]any{intArray(ids), intArray(tokens), outcomes.String()}, settled)
 }
+
+// byHolder leaves out the attempts that the reaper has charged.
+const byHolder = `coalesce(t.reason, '') NOT IN ('worker_lost', 'timed_out')`
 
 func outcomeOf(v store.Verb) string {
 	switch v {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 )
 
@@ -71,8 +72,23 @@ const claimedColumns = `m.ctid::text AS place, m.id, m.lease_token, m.kind, m.pa
 // $5 milliseconds to add to a message's own timeout, $6 kinds, $7 and $8
 // where to begin.
 func (s statements) claim(src source, limit int, kinds bool) string {
-	key := fmt.Sprintf("claim %d %d %t", src, limit, kinds)
+	return s.claimBy(src, limit, kinds, false)
+}
+
+// claimBy is claim, also for consumers without an incarnation. Theirs is a
+// claims row for each message, with its id as the number, so that whoever
+// settles a message knows its row. The row may be there from a lease before.
+func (s statements) claimBy(src source, limit int, kinds, remote bool) string {
+	key := fmt.Sprintf("claim %d %d %t %t", src, limit, kinds, remote)
 	return s.get(key, func() string {
+		deadline, columns, touched := claimDeadline, claimedColumns, ""
+		hint := `SELECT $2, $3::bigint, min(` + claimDeadline("p") + `), array_agg(p.id) FROM picked p HAVING count(*) > 0`
+		if remote {
+			deadline, touched = remoteDeadline, ", updated_at = clock_timestamp()"
+			columns += ", m.deadline, m.updated_at"
+			hint = `SELECT $2, p.id, ` + remoteDeadline("p") + `, ARRAY[p.id] FROM picked p WHERE $3::bigint IS NOT NULL
+	ON CONFLICT (worker_id, number) DO UPDATE SET deadline = excluded.deadline, ids = excluded.ids`
+		}
 		kind := ""
 		if kinds {
 			kind = "AND kind = ANY($6::text[])"
@@ -87,12 +103,19 @@ func (s statements) claim(src source, limit int, kinds bool) string {
 	 ORDER BY ` + src.order() + fmt.Sprintf(` LIMIT %d`, limit) + ` FOR UPDATE SKIP LOCKED
 ), hint AS (
 	INSERT INTO {{s}}claims (worker_id, number, deadline, ids)
-	SELECT $2, $3::bigint, min(` + claimDeadline("p") + `), array_agg(p.id) FROM picked p HAVING count(*) > 0
+	` + hint + `
 )
 UPDATE {{s}}messages m
-   SET status = 1, lease_token = m.lease_token + 1, worker_id = $2, deadline = ` + claimDeadline("m") + `
+   SET status = 1, lease_token = m.lease_token + 1, worker_id = $2, deadline = ` + deadline("m") + touched + `
  WHERE m.ctid = ANY(ARRAY(SELECT place FROM picked))
-RETURNING ` + claimedColumns
+RETURNING ` + columns
+	})
+}
+
+// nativeClaim is the same with the place in binary form.
+func (s statements) nativeClaim(src source, limit int, kinds bool) string {
+	return s.get(fmt.Sprintf("native claim %d %d %t", src, limit, kinds), func() string {
+		return strings.Replace(s.claim(src, limit, kinds), "m.ctid::text AS place", "m.ctid AS place", 1)
 	})
 }
 
@@ -104,6 +127,13 @@ func claimDeadline(row string) string {
 	                         ELSE clock_timestamp() + $4::bigint * interval '1 ms' END)
 	ELSE CASE WHEN ` + row + `.timeout_ms < 0 THEN 'infinity'::timestamptz
 	          ELSE clock_timestamp() + (` + row + `.timeout_ms + $5::bigint) * interval '1 ms' END END`
+}
+
+// remoteDeadline is the end of a lease that nothing beats for: $4 milliseconds
+// from now, or the message's own timeout when it has one and $5 is not 0.
+func remoteDeadline(row string) string {
+	return `clock_timestamp() + CASE WHEN $5::bigint <> 0 AND ` + row + `.timeout_ms > 0 THEN ` + row + `.timeout_ms
+	ELSE $4::bigint END * interval '1 ms'`
 }
 
 // source is where a claim takes messages from.

@@ -2,8 +2,9 @@
 //
 // It imports no driver: statements go through database/sql, arrays travel as
 // text literals, and errors are told apart by their SQLSTATE. What only a
-// driver can do, waiting for notifications, is handed in by whoever links
-// one (see [RegisterListener]).
+// driver can do is handed in by whoever links one: waiting for notifications
+// (see [RegisterListener]) and binary values, which the statements that carry
+// many messages use where they can (see [RegisterNative]).
 //
 // Statements of the hot path (enqueue, claim, settle, beat) are written by
 // hand, each with a comment on its locks and the index it uses, and go to
@@ -13,6 +14,7 @@ package postgres
 import (
 	"database/sql"
 	"strings"
+	"sync/atomic"
 
 	"github.com/uptrace/bun"
 
@@ -32,9 +34,13 @@ type Store struct {
 	// prefix is the quoted schema with its dot, as statements need it.
 	prefix   string
 	hot      statements
+	noNative atomic.Bool // the pool's connections are of another driver
 	notifier *notifier
 	// oldAttempts is where retention goes on looking.
 	oldAttempts attemptPlace
+	// pauses and remotes serve claims.
+	pauses  store.PauseCache
+	remotes store.CursorPool[*cursor]
 }
 
 var _ store.Store = (*Store)(nil)
@@ -77,7 +83,7 @@ func checkSchema(name string) error {
 	return nil
 }
 
-// quoteIdent quotes a name that checkSchema has passed, keeping its case.
+// quoteIdent quotes a name, keeping its case.
 func quoteIdent(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
 // text expands {{s}} in a statement to the schema's prefix.

@@ -38,6 +38,13 @@ func (s *Store) SetIdle(ctx context.Context, workerID int64, queue string, idle 
 	if idle {
 		statement = `INSERT INTO {{s}}listeners (queue, worker_id) VALUES ($1, $2) ON CONFLICT DO NOTHING`
 	}
+	if idle && workerID == store.RemoteWorker {
+		// Nothing tells of its end, so it lapses; a repeat writes seldom.
+		statement = `INSERT INTO {{s}}listeners AS l (queue, worker_id, lapses_at)
+	VALUES ($1, $2, clock_timestamp() + interval '1 minute')
+	ON CONFLICT (queue, worker_id) DO UPDATE SET lapses_at = excluded.lapses_at
+	 WHERE l.lapses_at < clock_timestamp() + interval '30 s'`
+	}
 	_, err := s.sql.ExecContext(ctx, s.text(statement), queue, workerID)
 	return mapError(err)
 }

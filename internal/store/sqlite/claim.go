@@ -115,6 +115,9 @@ func (c *cursor) pick(w *work, got []store.Claimed, text string, args ...any) ([
 // what the rows are then. The lock is held since they were read, so no row
 // can have changed.
 func (c *cursor) hold(w *work, number, now int64, got []store.Claimed) error {
+	if c.remote {
+		return c.lend(w, now, got)
+	}
 	ids := make([]int64, len(got))
 	own := (c.spec.Lease + abandonGrace).Microseconds()
 	other := int64(-1)
@@ -138,6 +141,28 @@ func (c *cursor) hold(w *work, number, now int64, got []store.Claimed) error {
 	deadline = ? + CASE WHEN timeout_us = 0 THEN ? WHEN timeout_us > 0 THEN timeout_us END
 	WHERE id IN (SELECT value FROM json_each(?))`, c.spec.WorkerID, number, now+own,
 		sql.NullInt64{Int64: other, Valid: other >= 0}, jsonOf(ids))
+	return err
+}
+
+// lend is hold for consumers without an incarnation. What a message says of
+// its own timeout may count instead of the lease, but not that it has none:
+// the deadline is all that ends such a lease.
+func (c *cursor) lend(w *work, now int64, got []store.Claimed) error {
+	ids := make([]int64, len(got))
+	for i := range got {
+		m := &got[i]
+		ids[i] = m.ID
+		m.Status, m.WorkerID, m.RetryAfter = message.StatusProcessing, store.RemoteWorker, time.Time{}
+		m.LeaseToken++
+		lease := c.spec.Lease
+		if c.own && m.Timeout > 0 {
+			lease = m.Timeout
+		}
+		m.UpdatedAt, m.Deadline = time.UnixMicro(now).UTC(), time.UnixMicro(now+micros(lease)).UTC()
+	}
+	_, err := w.exec(`UPDATE styx_messages SET status = 1, lease_token = lease_token + 1, worker_id = ?, claim_number = 0,
+	updated_at = ?, deadline = ? + CASE WHEN ? AND timeout_us > 0 THEN timeout_us ELSE ? END
+	WHERE id IN (SELECT value FROM json_each(?))`, store.RemoteWorker, now, now, c.own, micros(c.spec.Lease), jsonOf(ids))
 	return err
 }
 

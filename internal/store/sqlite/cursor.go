@@ -44,10 +44,15 @@ type cursor struct {
 	// more: the last batch was full, so the next claim finds something.
 	more  bool
 	turns int
+	// remote claims for consumers without an incarnation, who hold a message
+	// for the spec's Lease, or for its own timeout where that counts.
+	remote, own bool
 }
 
 // Cursor returns the claimer of one queue.
-func (s *Store) Cursor(spec store.CursorSpec) store.Cursor {
+func (s *Store) Cursor(spec store.CursorSpec) store.Cursor { return s.newCursor(spec) }
+
+func (s *Store) newCursor(spec store.CursorSpec) *cursor {
 	return &cursor{s: s, spec: spec, text: claimTextsOf(spec), passed: map[int64]int64{}}
 }
 
@@ -57,6 +62,9 @@ func (c *cursor) Wake() {}
 // Claim takes due messages first, then those that never waited. When the last
 // batch was short it looks first, without the write lock.
 func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (batch store.Batch, err error) {
+	if paused, err := c.s.paused(ctx, c.spec.Queue); err != nil || paused {
+		return store.Batch{NextDue: store.PauseEvery}, err
+	}
 	if began := time.Now(); began.Sub(c.looked) >= max(fullEvery, fullShare*c.cost) {
 		c.base, c.dueBase, c.looked = 0, 0, began
 		clear(c.passed)

@@ -93,6 +93,9 @@ func fail(w *work, workerID int64, b *store.Settlement, now int64) (refused, err
 		Reason: b.Reason,
 	}
 	var due any = now + micros(max(0, b.Delay))
+	if b.Delay < 0 {
+		due = now + micros(exactDelay(a.Number))
+	}
 	switch b.Verb {
 	case store.Retry, store.Bury:
 		a.Charged, a.Outcome = true, message.OutcomeRetried
@@ -121,5 +124,13 @@ func fail(w *work, workerID int64, b *store.Settlement, now int64) (refused, err
 	if err != nil || a.Outcome == message.OutcomeReleased && b.Reason == "" {
 		return nil, err
 	}
-	return nil, note(w, &a, now-b.Elapsed.Microseconds(), due, now)
+	return nil, note(w, &a, started(now, b), due, now)
+}
+
+// started is when an attempt began; negative Elapsed is not known.
+func started(now int64, b *store.Settlement) any {
+	if b.Elapsed < 0 {
+		return nil
+	}
+	return now - b.Elapsed.Microseconds()
 }

@@ -103,26 +103,44 @@ func (s *Store) list(ctx context.Context, q store.ListQuery) (page store.ListPag
 			return page, err
 		}
 	}
-	var args []any
-	parts := make([]string, len(places))
-	for i, p := range places {
-		var c conditions
-		c.add(p.id+beyond, after)
-		if bound.Valid {
-			c.add(p.id+until, bound.Int64)
+	// text selects up to n rows of each place and then of all.
+	text := func(columns func(arm) string, n int) (string, []any) {
+		var args []any
+		parts := make([]string, len(places))
+		for i, p := range places {
+			var c conditions
+			c.add(p.id+beyond, after)
+			if bound.Valid {
+				c.add(p.id+until, bound.Int64)
+			}
+			if p.where != "" {
+				c.add(p.where)
+			}
+			c.equal("m.queue", q.Queue)
+			c.equal("m.kind", q.Kind)
+			c.equal("c.tenant", q.Tenant)
+			c.equal("c.correlation_id", q.CorrelationID)
+			args = append(args, c.args...)
+			parts[i] = "SELECT * FROM (SELECT " + columns(p) + " FROM " + p.tables + " WHERE " + c.String() +
+				order + " LIMIT " + strconv.Itoa(n) + ")"
 		}
-		if p.where != "" {
-			c.add(p.where)
-		}
-		c.equal("m.queue", q.Queue)
-		c.equal("m.kind", q.Kind)
-		c.equal("c.tenant", q.Tenant)
-		c.equal("c.correlation_id", q.CorrelationID)
-		args = append(args, c.args...)
-		parts[i] = "SELECT * FROM (SELECT " + p.columns + " FROM " + p.tables + " WHERE " + c.String() +
-			order + " LIMIT " + strconv.Itoa(limit+1) + ")"
+		return strings.Join(parts, " UNION ALL ") + order + " LIMIT " + strconv.Itoa(n), args
 	}
-	rows, err := s.sql.QueryContext(ctx, strings.Join(parts, " UNION ALL ")+order+" LIMIT "+strconv.Itoa(limit+1), args...)
+	if q.Offset > 0 {
+		ids, args := text(func(p arm) string { return p.id + " AS id" }, q.Offset)
+		furthest := "max"
+		if q.Descending {
+			furthest = "min"
+		}
+		err := s.sql.QueryRowContext(ctx, "SELECT count(*), coalesce("+furthest+"(id), 0) FROM ("+ids+")", args...).
+			Scan(&page.Skipped, &after)
+		if err != nil || page.Skipped < q.Offset {
+			page.Next = bound.Int64
+			return page, err
+		}
+	}
+	statement, args := text(func(p arm) string { return p.columns }, limit+1)
+	rows, err := s.sql.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return page, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/styxmq/styx/internal/testdb"
 )
 
+// Reported as jackc/tern#19.
 func TestMigrateFromTenPools(t *testing.T) {
 	t.Parallel()
 	const pools = 10
@@ -85,6 +86,7 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 }
 
 // A migration that is interrupted leaves the database as it was.
+// Reported as jackc/tern#19.
 func TestMigrateEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	db := testdb.SQLite(t)

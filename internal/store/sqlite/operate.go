@@ -50,12 +50,16 @@ func (s *Store) Replay(ctx context.Context, id int64, by store.Actor) error {
 	var queue string
 	err := s.operate(ctx, "replay", id, func(w *work, now int64) error {
 		var letter int64
-		err := w.scan([]any{&letter, &queue}, `SELECT letter_id, queue FROM styx_dead_letters
+		var trace string
+		err := w.scan([]any{&letter, &queue, &trace}, `SELECT letter_id, queue, coalesce(trace_id, '') FROM styx_dead_letters
 		WHERE message_id = ? AND resolution IS NOT 'replayed' ORDER BY letter_id DESC LIMIT 1`, id)
 		if err != nil {
 			return err
 		}
 		if err := retakeKey(w, id, queue, now); err != nil {
+			return err
+		}
+		if err := linkDeath(w, id, trace); err != nil {
 			return err
 		}
 		if _, err := w.exec(`INSERT INTO styx_messages (id, lease_token, updated_at, due_at, expires_at, timeout_us, max_retries,
@@ -72,7 +76,22 @@ func (s *Store) Replay(ctx context.Context, id int64, by store.Actor) error {
 		return audit(w, now, "replay", 1, id, queue, by)
 	})
 	if err == nil {
+		s.remotes.Look(queue)
 		s.common.bell.ring(queue)
+	}
+	return err
+}
+
+// linkDeath gives a message that goes back a link to the span of the attempt
+// that died, where that is known.
+func linkDeath(w *work, id int64, trace string) error {
+	const traceparent = 55 // bytes
+	var err error
+	if len(trace) == traceparent {
+		_, err = w.exec(`UPDATE styx_contents SET headers = json_set(coalesce(headers, '{}'), '$."styx-died-in"', ?) WHERE id = ?`, trace, id)
+	} else {
+		_, err = w.exec(`UPDATE styx_contents SET headers = json_remove(headers, '$."styx-died-in"')
+		WHERE id = ? AND headers LIKE '%"styx-died-in"%'`, id)
 	}
 	return err
 }
@@ -168,7 +187,7 @@ func audit(w *work, now int64, action string, affected int, id int64, queue stri
 	if id != 0 {
 		message = id
 	}
-	_, err := w.exec(`INSERT INTO styx_audit_log (at, message_id, affected, action, actor, queue, reason)
-	VALUES (?, ?, ?, ?, ?, ?, ?)`, now, message, affected, action, by.Name, nullable(queue), nullable(by.Reason))
+	_, err := w.exec(`INSERT INTO styx_audit_log (at, message_id, affected, action, actor, queue, reason, origin)
+	VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, now, message, affected, action, by.Name, nullable(queue), nullable(by.Reason), nullable(by.Origin))
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/store"
 )
 
 const getText = `SELECT ` + hotColumns + ` FROM ` + hotTables + ` WHERE m.id = ?
@@ -64,6 +65,7 @@ func readAttempts(rows *sql.Rows) ([]message.Attempt, error) {
 			return nil, err
 		}
 		a.StartedAt, a.FinishedAt, a.RetryAfter = timeOf(started), timeOf(finished), timeOf(retry)
+		a.TraceID = store.TraceID(a.TraceID)
 		attempts = append(attempts, a)
 	}
 	return attempts, rows.Err()

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 
 	"github.com/styxmq/styx/client/message"
@@ -82,7 +83,7 @@ func (s *Store) Expire(ctx context.Context, limit int) (all []store.Rescued, err
 
 // rescuedColumns are what readLost reads of a message; two booleans follow.
 const rescuedColumns = `m.id, m.queue, m.kind, m.retry_count, m.max_retries, m.lease_token, m.worker_id, m.losses, m.snoozes,
-	c.tenant, c.correlation_id, c.idempotency_key, m.last_error`
+	c.tenant, c.correlation_id, c.idempotency_key, m.last_error, c.headers`
 
 // lost is a message that the reaper moves.
 type lost struct {
@@ -98,10 +99,13 @@ func readLost(rows *sql.Rows) ([]lost, error) {
 	var all []lost
 	for rows.Next() {
 		var l lost
-		var tenant, correlation, key, last sql.NullString
+		var tenant, correlation, key, last, headers sql.NullString
 		if err := rows.Scan(&l.ID, &l.Queue, &l.Kind, &l.RetryCount, &l.MaxRetries, &l.LeaseToken, &l.WorkerID,
-			&l.WorkerLosses, &l.Snoozes, &tenant, &correlation, &key, &last, &l.alive, &l.late); err != nil {
+			&l.WorkerLosses, &l.Snoozes, &tenant, &correlation, &key, &last, &headers, &l.alive, &l.late); err != nil {
 			return nil, err
+		}
+		if headers.Valid { // a rescue does not depend on them
+			_ = json.Unmarshal([]byte(headers.String), &l.Headers)
 		}
 		l.Attempt = next(l.RetryCount)
 		l.Tenant, l.CorrelationID, l.IdempotencyKey, l.LastError = tenant.String, correlation.String, key.String, last.String

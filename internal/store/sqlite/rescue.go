@@ -20,7 +20,9 @@ const (
 )
 
 // Who counts as alive: exactly those whose beat would be accepted.
-const living = `m.worker_id IN (SELECT w.id FROM styx_workers w WHERE w.dead_at IS NULL AND w.beat_at + w.lease_us >= ` + clock + `)`
+// Nobody beats for store.RemoteWorker, where only the deadline counts.
+const living = `(m.worker_id = -1 OR m.worker_id IN (
+	SELECT w.id FROM styx_workers w WHERE w.dead_at IS NULL AND w.beat_at + w.lease_us >= ` + clock + `))`
 
 // heldText is what is held and lost. The index covers it.
 const heldText = `styx_messages m INDEXED BY styx_messages_held WHERE m.status = 1 AND (m.deadline <= ` + clock + ` OR NOT ` + living + `)`
@@ -118,6 +120,9 @@ func charge(w *work, l *lost, now int64) error {
 		kind, class = message.FailureTransient, "styx.TimedOut"
 		l.Decision = message.DecisionTimedOut
 		l.LastError = fmt.Sprintf("the attempt ran past its deadline on worker %d", l.WorkerID)
+		if l.WorkerID == store.RemoteWorker {
+			l.LastError = "the lease ended before an outcome was told"
+		}
 		delay = delayAfter(l.Attempt)
 	} else {
 		l.WorkerLosses = next(l.WorkerLosses)

@@ -80,7 +80,7 @@ func succeed(w *work, workerID int64, batch []store.Settlement, of []int, result
 		}
 		seen[b.ID] = struct{}{}
 		ids = append(ids, b.ID)
-		args = append(args, b.ID, b.Token, now-b.Elapsed.Microseconds(), nullable(b.Note))
+		args = append(args, b.ID, b.Token, started(now, b), nullable(b.Note))
 		if b.Keyed {
 			keyed = append(keyed, i)
 		}
@@ -124,13 +124,14 @@ func succeed(w *work, workerID int64, batch []store.Settlement, of []int, result
 }
 
 // already answers a settlement that fits no held message: nil when the same
-// outcome was recorded before. What the reaper has charged is not the same.
+// outcome was recorded before, of any worker for 0. What the reaper has charged
+// is not the same.
 func already(w *work, workerID int64, b *store.Settlement) (refused, err error) {
 	var found bool
 	switch {
 	case b.Verb == store.Succeed:
 		err = w.scan([]any{&found}, `SELECT EXISTS (SELECT 1 FROM styx_archive
-		WHERE id = ? AND lease_token = ? AND worker_id = ?)`, b.ID, b.Token, workerID)
+		WHERE id = ? AND lease_token = ? AND ? IN (worker_id, 0))`, b.ID, b.Token, workerID)
 	case b.Verb == store.Release && b.Reason == "":
 		// This one leaves no trace but the pending row.
 		err = w.scan([]any{&found}, `SELECT EXISTS (SELECT 1 FROM styx_messages
@@ -139,7 +140,7 @@ func already(w *work, workerID int64, b *store.Settlement) (refused, err error) 
 	default:
 		one, other := outcomesOf(b.Verb)
 		err = w.scan([]any{&found}, `SELECT EXISTS (SELECT 1 FROM styx_attempts
-		WHERE message_id = ? AND lease_token = ? AND worker_id = ? AND outcome IN (?, ?)
+		WHERE message_id = ? AND lease_token = ? AND ? IN (worker_id, 0) AND outcome IN (?, ?)
 		AND coalesce(reason, '') NOT IN ('worker_lost', 'timed_out'))`, b.ID, b.Token, workerID, one, other)
 	}
 	if err != nil || found {

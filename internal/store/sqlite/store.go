@@ -43,6 +43,9 @@ type Store struct {
 	sql *sql.DB
 	// common is what all stores of one *sql.DB share.
 	common *common
+	// pauses and remotes serve claims.
+	pauses  store.PauseCache
+	remotes store.CursorPool[*cursor]
 }
 
 var _ store.Store = (*Store)(nil)

@@ -65,9 +65,11 @@ func (f *fixture) wantBatch(n int) {
 	require.Equal(f.t, ids[:100], claimedIDs(f.worker().take("q", 100)))
 }
 
+// Reported as saurabhnanda/odd-jobs#42.
 func batchThousands(_ *testing.T, f *fixture) { f.wantBatch(10_000) }
 
 // Bulk inserts elsewhere end at 65,535 parameters.
+// Reported as dereuromark/cakephp-queue#508.
 func batchHundredThousand(t *testing.T, f *fixture) {
 	if testing.Short() {
 		t.Skip("takes long")

@@ -275,6 +275,7 @@ func claimLateCommit(t *testing.T, f *fixture) {
 
 // With nothing else going on, no later transaction tells that the one which is
 // still open has drawn its id.
+// Reported as ThreeDotsLabs/watermill#223.
 func claimQuiet(t *testing.T, f *fixture) {
 	w := f.worker()
 	c := w.cursor("q")

@@ -107,6 +107,7 @@ func idsNeverReturn(t *testing.T, f *fixture) {
 
 // PR sidekiq/sidekiq#7014, PR airbytehq/airbyte#15908: ids above 2^31 failed
 // in one rarely used statement.
+// Reported as graphile/worker#617.
 func wideIDs(t *testing.T, f *fixture) {
 	const beyond = 3_000_000_000
 	first := f.put(store.NewMessage{})
@@ -217,6 +218,7 @@ func enqueueUnknown(t *testing.T, f *fixture) {
 }
 
 // Reopen may give its sessions another time zone.
+// Reported as fastclaw-ai/fastclaw#86.
 func enqueueZones(t *testing.T, f *fixture) {
 	ctx := t.Context()
 	elsewhere := f.Reopen(t)

@@ -19,6 +19,7 @@ var listProperties = []property{
 	{"filters", listFilters},
 	{"a page says where the next begins", listNext},
 	{"a bounded scan still finds everything", listScan},
+	{"an offset skips what matches, however few rows a look takes in", listOffset},
 	{"pages are whole while messages move", listMoving},
 	{"a message that was replayed is listed once", listReplayed},
 	{"rows carry what Get returns", listRows},
@@ -176,6 +177,7 @@ func listScan(t *testing.T, f *fixture) {
 	}
 }
 
+// Reported as oban-bg/oban_web#8.
 func listMoving(t *testing.T, f *fixture) {
 	const n = 300
 	ids := f.puts(n, store.NewMessage{MaxRetries: 1000})
@@ -276,5 +278,39 @@ func listRows(t *testing.T, f *fixture) {
 		require.Equal(t, got.RetryAfter, m.RetryAfter)
 		require.Equal(t, got.Deadline, m.Deadline)
 		require.Equal(t, got.LastError, m.LastError)
+	}
+}
+
+func listOffset(t *testing.T, f *fixture) {
+	ids := f.everywhere(5)
+	all := sorted(slices.Concat(ids["pending"], ids["processing"], ids["succeeded"], ids["dead"]))
+	walk := func(q store.ListQuery) (got []int64) {
+		for {
+			page, err := f.Store.List(t.Context(), q)
+			require.NoError(t, err)
+			require.LessOrEqual(t, page.Skipped, q.Offset)
+			if q.Offset -= page.Skipped; q.Offset > 0 {
+				require.Empty(t, page.Messages)
+			}
+			got = append(got, messageIDs(page.Messages)...)
+			if page.Next == 0 {
+				return got
+			}
+			q.After = page.Next
+		}
+	}
+	for _, descending := range []bool{false, true} {
+		for status, want := range map[message.Status][]int64{"": all, message.StatusPending: ids["pending"], message.StatusDead: ids["dead"]} {
+			want = sorted(slices.Clone(want))
+			if descending {
+				slices.Reverse(want)
+			}
+			for _, offset := range []int{0, 1, 3, len(want) - 1, len(want), len(want) + 7} {
+				for _, scan := range []int{0, 3} {
+					q := store.ListQuery{Queue: "q", Status: status, Descending: descending, Offset: offset, Limit: 4, Scan: scan}
+					require.Equal(t, want[min(offset, len(want)):], append([]int64{}, walk(q)...), "%+v", q)
+				}
+			}
+		}
 	}
 }

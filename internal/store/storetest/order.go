@@ -67,6 +67,7 @@ func orderAllPriorities(t *testing.T, f *fixture) {
 }
 
 // Strict priority starved low queues for ever: mergestat/mergestat#318.
+// Reported as hibiken/asynq#314 and hibiken/asynq#907.
 func orderNoStarvation(t *testing.T, f *fixture) {
 	low := f.put(store.NewMessage{Priority: 9})
 	delayed := f.put(store.NewMessage{Priority: 9, Delay: time.Hour})

@@ -165,6 +165,7 @@ func reapBudgetOfOne(t *testing.T, f *fixture) {
 	require.Empty(t, f.worker().takeAny("q", 10))
 }
 
+// Reported as graphile/worker#313.
 func reapWaits(t *testing.T, f *fixture) {
 	id := f.put(store.NewMessage{MaxRetries: 10})
 	lose := func() {

@@ -26,6 +26,7 @@ var replayProperties = []property{
 	{"old tokens stay refused after a replay", replayFences},
 }
 
+// Reported as floci-io/floci#900.
 func replayFresh(t *testing.T, f *fixture) {
 	id := f.put(store.NewMessage{
 		Kind: "kind", Payload: `{"n": 1}`, Priority: 4, MaxRetries: 2, Timeout: time.Second,
@@ -96,6 +97,7 @@ func replayStates(t *testing.T, f *fixture) {
 	wantState(t, f.Store.Replay(t.Context(), dead, store.Actor{Name: "a"}), dead, message.StatusSucceeded)
 }
 
+// Reported as sidekiq/sidekiq#3436.
 func replayTogether(t *testing.T, f *fixture) {
 	const callers, messages = 8, 10
 	for range messages {
@@ -118,6 +120,7 @@ func replayTogether(t *testing.T, f *fixture) {
 	}
 }
 
+// Reported as riverqueue/riverui#622 and timgit/pg-boss#535.
 func replayConflict(t *testing.T, f *fixture) {
 	dead := f.kill(keyed("k"))
 	others := []int64{f.kill(store.NewMessage{}), f.kill(keyed("other"))}

@@ -95,6 +95,7 @@ func retainArchive(t *testing.T, f *fixture) {
 	f.wantStatus(message.StatusSucceeded, later)
 }
 
+// Reported as oban-bg/oban#1084.
 func retainLetters(t *testing.T, f *fixture) {
 	old, recent := f.kill(store.NewMessage{}), f.kill(store.NewMessage{})
 	oldResolved, recentResolved := f.kill(store.NewMessage{}), f.kill(store.NewMessage{})
@@ -114,6 +115,7 @@ func retainLetters(t *testing.T, f *fixture) {
 	require.Positive(t, f.count("SELECT count(*) FROM {{s}}audit_log WHERE action = 'purge'"), "a dead letter never goes silently")
 }
 
+// Reported as riverqueue/river#575.
 func retainSteps(t *testing.T, f *fixture) {
 	f.puts(25, store.NewMessage{})
 	w := f.worker()
@@ -131,6 +133,7 @@ func retainSteps(t *testing.T, f *fixture) {
 	require.Zero(t, f.total())
 }
 
+// Reported as rails/solid_queue#609.
 func retainLive(t *testing.T, f *fixture) {
 	ids := f.puts(4, store.NewMessage{})
 	w := f.worker()
@@ -203,6 +206,7 @@ func retainAttempts(t *testing.T, f *fixture) {
 	require.Len(t, f.attempts(dead), 2)
 }
 
+// Reported as timgit/pg-boss#282.
 func retainTogether(t *testing.T, f *fixture) {
 	f.archived(30, store.NewMessage{})
 	f.puts(200, store.NewMessage{})

@@ -288,7 +288,7 @@ func settleWrongPlace(t *testing.T, f *fixture) {
 	f.puts(3, store.NewMessage{})
 	w := f.worker()
 	got := w.take("q", 3)
-	got[0].Place, got[1].Place, got[2].Place = got[1].Place, got[2].Place, ""
+	got[0].Place, got[1].Place, got[2].Place = got[1].Place, got[2].Place, 0
 	w.settle(succeed(got[0]), succeed(got[2]))
 	w.settle(retry(got[1], 0))
 	f.wantStatus(message.StatusSucceeded, got[0].ID, got[2].ID)

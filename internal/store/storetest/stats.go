@@ -76,6 +76,7 @@ func statsOldest(t *testing.T, f *fixture) {
 	require.InDelta(t, 2*time.Hour, s["b"].OldestReady, float64(time.Minute), "since it was due")
 }
 
+// Reported as riverqueue/river#746 and bensheldon/good_job#1532.
 func statsCapped(t *testing.T, f *fixture) {
 	f.puts(store.StatsCap+50, store.NewMessage{Queue: "a"})
 	f.puts(store.StatsCap+50, store.NewMessage{Queue: "a", Delay: time.Hour})

@@ -73,10 +73,17 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"expire", expireProperties},
 		{"letter", letterProperties},
 		{"replay", replayProperties},
+		{"trace", traceProperties},
 		{"purge", purgeProperties},
 		{"list", listProperties},
 		{"stats", statsProperties},
 		{"retain", retainProperties},
+		{"gauge", gaugeProperties},
+		{"remote", remoteProperties},
+		{"remotesettle", remoteSettleProperties},
+		{"pause", pauseProperties},
+		{"audit", auditProperties},
+		{"condition", conditionProperties},
 		{"wake", wakeProperties},
 	}
 	for _, area := range areas {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -103,12 +104,14 @@ func (l *listener) quiet() int {
 	}
 }
 
+// saurabhnanda/odd-jobs#42: the notification held the whole row, so that none
+// of more than 8,000 bytes could be enqueued.
 func wakeEnqueue(t *testing.T, f *fixture) {
 	producer := f.Reopen(t)
 	l := f.listen(producer)
-	for range 3 {
+	for _, size := range []int{2, 7900, 8100, 1 << 20} {
 		before := l.quiet()
-		m := filled(store.NewMessage{})
+		m := filled(store.NewMessage{Payload: strings.Repeat("x", size)})
 		_, err := producer.Insert(t.Context(), nil, &m)
 		require.NoError(t, err)
 		l.after(before)

@@ -33,6 +33,13 @@ type Config struct {
 	// max_connections=300. Everything else is PostgreSQL's default, fsync
 	// on among it.
 	Settings []string
+	// Env is added to the environment of the server, as name=value.
+	Env []string
+	// Parent is where the server's folder is made, WALParent where a folder
+	// for its write-ahead log is; that must exist, be empty, and be reachable
+	// for the server's user. They default to the temporary folder and to the
+	// server's own. A WALParent is left to the caller to remove.
+	Parent, WALParent string
 	// Keep leaves the data folder behind, and shuts down so that the folder
 	// can be used without a recovery.
 	Keep bool
@@ -63,7 +70,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if s.run, err = unprivileged(); err != nil {
 		return nil, err
 	}
-	if s.dir, err = os.MkdirTemp("", "styx-testpg-"); err != nil {
+	if s.dir, err = os.MkdirTemp(cfg.Parent, "styx-testpg-"); err != nil {
 		return nil, fmt.Errorf("make data folder: %w", err)
 	}
 	if err := s.bringUp(ctx); err != nil {
@@ -73,11 +80,13 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 }
 
 // URL is the address of the server, with user and password.
-func (s *Server) URL() string {
+func (s *Server) URL() string { return s.url(s.Addr()) }
+
+func (s *Server) url(addr string) string {
 	u := url.URL{
 		Scheme: "postgres",
 		User:   url.UserPassword("postgres", s.password),
-		Host:   net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)),
+		Host:   addr,
 		Path:   "/postgres",
 	}
 	return u.String() + "?sslmode=disable"
@@ -140,9 +149,18 @@ func (s *Server) initData(ctx context.Context) error {
 	if err := errors.Join(s.run.own(s.dir), s.run.own(secret)); err != nil {
 		return fmt.Errorf("hand over data folder: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.BinDir, "initdb"),
-		"--pgdata="+s.dataDir(), "--username=postgres", "--pwfile="+secret, "--auth=scram-sha-256",
-		"--encoding=UTF8", "--locale=C", "--no-sync")
+	args := []string{
+		"--pgdata=" + s.dataDir(), "--username=postgres", "--pwfile=" + secret, "--auth=scram-sha-256",
+		"--encoding=UTF8", "--locale=C", "--no-sync",
+	}
+	if s.cfg.WALParent != "" {
+		wal := filepath.Join(s.cfg.WALParent, "wal")
+		if err := errors.Join(os.Mkdir(wal, 0o700), s.run.own(wal)); err != nil {
+			return fmt.Errorf("make folder for the log: %w", err)
+		}
+		args = append(args, "--waldir="+wal)
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(s.cfg.BinDir, "initdb"), args...)
 	cmd.Dir = s.dir
 	s.run.prepare(cmd)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -155,9 +173,9 @@ func (s *Server) initData(ctx context.Context) error {
 }
 
 func (s *Server) launch() error {
-	log, err := os.Create(s.logFile())
+	log, err := os.OpenFile(s.logFile(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("make log file: %w", err)
+		return fmt.Errorf("open log file: %w", err)
 	}
 	defer log.Close() // the server has its own handle
 
@@ -174,6 +192,9 @@ func (s *Server) launch() error {
 	// No context: the server outlives Start, and Stop ends it.
 	cmd := exec.Command(filepath.Join(s.cfg.BinDir, "postgres"), args...) //nolint:noctx // see above
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.dir, log, log
+	if len(s.cfg.Env) > 0 {
+		cmd.Env = append(os.Environ(), s.cfg.Env...)
+	}
 	s.run.prepare(cmd)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start PostgreSQL: %w", err)

@@ -1,0 +1,3 @@
+DROP FUNCTION {{schema}}.enqueue;
+DROP FUNCTION {{schema}}.enqueue_name;
+DROP FUNCTION {{schema}}.enqueue_refuse;
