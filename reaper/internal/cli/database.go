@@ -90,7 +90,7 @@ func (a *app) announce(ctx context.Context, db *database) {
 	if db.Engine == enginePostgres {
 		target += " schema " + cmp.Or(db.Schema, "styx")
 	}
-	if a.output == outputJSON {
+	if a.output.isJSON() {
 		a.logger.InfoContext(ctx, "database", "target", target)
 		return
 	}
@@ -100,6 +100,9 @@ func (a *app) announce(ctx context.Context, db *database) {
 // locate finds the name of the database: the flag's, else that of
 // STYX_DATABASE_URL, else of DATABASE_URL, else the default file.
 func (a *app) locate() (location, error) {
+	if a.flags.changed("api-url") {
+		return location{}, usageError{text: "--api-url is for queue, message, dlq, doctor and check; this command needs the database itself"}
+	}
 	if a.flags.changed("database-url") {
 		return parseLocation("--database-url", a.databaseURL)
 	}

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/reaper/internal/remote"
 )
 
 // The exit codes, which are documented in exitCodesTopic.
@@ -23,6 +25,7 @@ const (
 	exitNothing
 	exitPartial
 	exitUnavailable
+	exitBreach
 )
 
 func exitCodesTopic() *cobra.Command {
@@ -36,7 +39,10 @@ func exitCodesTopic() *cobra.Command {
   2  wrong usage, or a confirmation is missing: nothing was done
   3  nothing matches what was named
   4  a part was done, another failed
-  5  the database is not available
+  5  the database or the API is not available
+  6  doctor has found something
+
+check has the codes of monitoring systems instead: see "reaper check --help".
 
 With -o json an error is one JSON object on stderr, its last line:
   {"code":"unavailable","exit_code":5,"error":"…"}
@@ -72,6 +78,27 @@ type partialError struct{ err error }
 func (e partialError) Error() string { return e.err.Error() }
 func (e partialError) Unwrap() error { return e.err }
 
+// nothingError tells that nothing matches.
+type nothingError struct{ text string }
+
+func (e nothingError) Error() string { return e.text }
+
+// breachError is a result that was printed already and is an exit code; err
+// is for those who want JSON.
+type breachError struct {
+	code int
+	err  error
+}
+
+func (e breachError) Error() string {
+	if e.err != nil {
+		return e.err.Error()
+	}
+	return "something was found"
+}
+
+func (e breachError) Unwrap() error { return e.err }
+
 // exitCode tells errors apart.
 func exitCode(err error) (int, string) {
 	switch {
@@ -79,9 +106,9 @@ func exitCode(err error) (int, string) {
 		return exitUsage, "usage"
 	case errors.As(err, new(partialError)):
 		return exitPartial, "partial"
-	case errors.Is(err, message.ErrNotFound):
+	case errors.Is(err, message.ErrNotFound), errors.As(err, new(nothingError)):
 		return exitNothing, "nothing_matched"
-	case errors.As(err, new(unavailableError)), isUnavailable(err):
+	case errors.As(err, new(unavailableError)), errors.As(err, new(*remote.UnavailableError)), isUnavailable(err):
 		return exitUnavailable, "unavailable"
 	}
 	return exitError, "error"
@@ -94,6 +121,9 @@ func isUnavailable(err error) bool {
 	if errors.As(err, &state) {
 		code := state.SQLState()
 		return strings.HasPrefix(code, "08") || strings.HasPrefix(code, "57P") || strings.HasPrefix(code, "53")
+	}
+	if p, ok := errors.AsType[*remote.Problem](err); ok {
+		return p.Status == http.StatusServiceUnavailable || p.Status == http.StatusBadGateway || p.Status == http.StatusGatewayTimeout
 	}
 	var n net.Error
 	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &n)
@@ -114,9 +144,12 @@ var credentials = regexp.MustCompile(`://[^\s]*@`)
 
 // fail writes the error to stderr and returns its exit code.
 func (a *app) fail(err error) int {
+	if breach, ok := errors.AsType[breachError](err); ok {
+		return breach.code
+	}
 	code, word := exitCode(err)
 	text := credentials.ReplaceAllString(err.Error(), "://…@")
-	if a.output == outputJSON {
+	if a.output.isJSON() {
 		f := failure{Code: word, ExitCode: code, Error: text}
 		if invalid, ok := errors.AsType[*message.ValidationError](err); ok {
 			f.Field = invalid.Field

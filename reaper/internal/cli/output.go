@@ -13,20 +13,26 @@ import (
 type output string
 
 const (
-	outputText output = "text"
-	outputJSON output = "json"
+	outputTable output = "table"
+	outputJSON  output = "json"
+	// outputJSONL is an object a line, for lists; what is no list is one
+	// object on one line in both forms of JSON.
+	outputJSONL output = "jsonl"
 )
+
+// isJSON reports whether programs will read what is printed.
+func (o output) isJSON() bool { return o != outputTable }
 
 // String, Set and Type make it a flag's value.
 func (o *output) String() string { return string(*o) }
 
 func (o *output) Set(text string) error {
 	switch output(text) {
-	case outputText, outputJSON:
+	case outputTable, outputJSON, outputJSONL:
 		*o = output(text)
 		return nil
 	}
-	return errors.New("must be text or json")
+	return errors.New("must be table, json or jsonl")
 }
 
 func (o *output) Type() string { return "format" }
@@ -38,9 +44,9 @@ func wantsJSON(args []string) bool {
 		switch {
 		case arg == "--":
 			return false
-		case arg == "-ojson", arg == "-o=json", arg == "--output=json":
+		case strings.HasPrefix(arg, "-ojson"), strings.HasPrefix(arg, "-o=json"), strings.HasPrefix(arg, "--output=json"):
 			return true
-		case (arg == "-o" || arg == "--output") && i+1 < len(args) && args[i+1] == "json":
+		case (arg == "-o" || arg == "--output") && i+1 < len(args) && strings.HasPrefix(args[i+1], "json"):
 			return true
 		}
 	}
@@ -50,7 +56,7 @@ func wantsJSON(args []string) bool {
 // print writes data to stdout: v as one JSON object on a line, or the text
 // that f writes.
 func (a *app) print(v any, f func(w io.Writer)) error {
-	if a.output == outputJSON {
+	if a.output.isJSON() {
 		if err := json.NewEncoder(a.stdout).Encode(v); err != nil {
 			return fmt.Errorf("print: %w", err)
 		}
@@ -71,4 +77,13 @@ func oneLine(s string) string {
 		return s
 	}
 	return quoted
+}
+
+// visible replaces characters that a terminal would obey, or that turn the
+// direction of the text.
+func visible(r rune) rune {
+	if strconv.IsPrint(r) {
+		return r
+	}
+	return '\uFFFD'
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mattn/go-isatty"
 )
 
 const (
@@ -21,11 +23,7 @@ type progress struct {
 
 func newProgress(stderr io.Writer) *progress {
 	f, ok := stderr.(*os.File)
-	if !ok {
-		return &progress{}
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "dumb" {
+	if !ok || !isatty.IsTerminal(f.Fd()) || os.Getenv("TERM") == "dumb" {
 		return &progress{}
 	}
 	return &progress{out: f}

@@ -14,6 +14,12 @@ var commands = []func(a *app) *cobra.Command{
 	newRunCommand,
 	newSweepCommand,
 	newMigrateCommand,
+	newQueueCommand,
+	newMessageCommand,
+	newLetterCommand,
+	newDoctorCommand,
+	newCheckCommand,
+	newTokenCommand,
 	newBenchCommand,
 	newVersionCommand,
 }
@@ -28,6 +34,8 @@ type app struct {
 	// The flags that every command has.
 	databaseURL string
 	schema      string
+	apiURL      string
+	tokenFile   string
 	output      output
 
 	flags *rootFlags
@@ -40,7 +48,7 @@ type rootFlags struct{ changed func(name string) bool }
 // Run runs the program with its arguments (without its name) until it has
 // done what they ask, or ctx ends. It returns the exit code.
 func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv, output: outputText}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, getenv: os.Getenv, output: outputTable}
 	return a.run(ctx, args)
 }
 
@@ -67,14 +75,15 @@ func (a *app) run(ctx context.Context, args []string) int {
 func (a *app) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "reaper",
-		Short: "Keep the queues of Styx healthy",
+		Short: "Keep and operate the queues of Styx",
 		Long: `reaper takes back what lost workers held, ends what has expired, and deletes
 what has been kept long enough, for all queues of a database.
 
 The database is the one of --database-url, else of STYX_DATABASE_URL, else of
 DATABASE_URL, else the SQLite file styx.db in the working folder. It is named
 by a URL: postgres://user@host/database, sqlite:PATH, file:PATH, or a path that
-ends in .db.
+ends in .db. Commands for operators (queue, message, dlq, doctor, check) work with
+the HTTP API of a running reaper as well, named by --api-url or STYX_API_URL.
 
 Data goes to stdout, everything else to stderr. See "reaper help exit-codes".`,
 		Example: `  reaper run
@@ -83,7 +92,7 @@ Data goes to stdout, everything else to stderr. See "reaper help exit-codes".`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		PersistentPreRun: func(*cobra.Command, []string) {
-			if a.output == outputJSON {
+			if a.output.isJSON() {
 				a.logger = slog.New(slog.NewJSONHandler(a.stderr, nil))
 			}
 		},
@@ -94,7 +103,9 @@ Data goes to stdout, everything else to stderr. See "reaper help exit-codes".`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.databaseURL, "database-url", "", "the database; see the help for what may stand here")
 	flags.StringVar(&a.schema, "schema", "", `the PostgreSQL schema of the tables (default "styx")`)
-	flags.VarP(&a.output, "output", "o", "how to print data: text or json")
+	flags.StringVar(&a.apiURL, "api-url", "", "the HTTP API to work with instead of a database: queue, message, dlq, doctor, check")
+	flags.StringVar(&a.tokenFile, "api-token-file", "", "the file with the token for it; or set STYX_API_TOKEN")
+	flags.VarP(&a.output, "output", "o", "how to print data: table, json or jsonl")
 	a.flags = &rootFlags{changed: flags.Changed}
 	for _, command := range commands {
 		root.AddCommand(command(a))

@@ -131,7 +131,7 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("no space left")
 
 func TestOutputThatCannotBeWrittenIsAnError(t *testing.T) {
 	t.Parallel()
-	for _, format := range []string{"text", "json"} {
+	for _, format := range []string{"table", "json"} {
 		var stderr bytes.Buffer
 		code := cli.Run(t.Context(), []string{"version", "-o", format}, strings.NewReader(""), broken{}, &stderr)
 		require.Equal(t, 1, code)
