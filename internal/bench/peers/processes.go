@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+const (
+	processConns = 4
+	processLook  = 5 * time.Millisecond
+)
+
+func processRate(k int) string { return fmt.Sprintf("drain/s, processes: %d", k) }
+
+func processIdle(k int) string { return fmt.Sprintf("connections of an idle process, of %d", k) }
+
+// processes spreads the handlers over worker processes.
+func processes(ctx context.Context, r *run) error {
+	for i, k := range r.h.processes {
+		if i > 0 {
+			if err := r.begin(ctx); err != nil {
+				return err
+			}
+		}
+		if err := r.spread(ctx, k); err != nil {
+			return fmt.Errorf("with %d processes: %w", k, err)
+		}
+	}
+	return nil
+}
+
+func (r *run) spread(ctx context.Context, k int) error {
+	if db, ok := r.stage.(*database); ok {
+		idle, err := r.idle(ctx, db, k)
+		if err != nil {
+			return err
+		}
+		r.add(processIdle(k), idle, plain)
+	}
+	n := r.messages()
+	if _, err := r.fill(ctx, enqueueTask{Count: n}); err != nil {
+		return err
+	}
+	if err := r.stage.rest(ctx); err != nil {
+		return err
+	}
+	r.files = nil // those that were idle have counted nothing
+	ctx, cancel := context.WithTimeout(ctx, r.h.timeout)
+	defer cancel()
+	workers, err := r.startWorkers(ctx, k, n, true)
+	if err == nil {
+		err = tellAll(workers, tellGo)
+	}
+	for err == nil && workedBy(workers) < n {
+		err = errors.Join(wait(ctx, processLook), ended(workers))
+	}
+	var began, last int64
+	for i, p := range workers {
+		res, e := p.stop()
+		err = errors.Join(err, e)
+		if i == 0 || res.Began < began {
+			began = res.Began
+		}
+		last = max(last, res.Last)
+	}
+	if err != nil {
+		return err
+	}
+	r.rate(processRate(k), n, time.Duration(last-began))
+	return r.check(ctx, n, n)
+}
+
+// idle returns how many connections an idle worker process holds.
+func (r *run) idle(ctx context.Context, db *database, k int) (float64, error) {
+	workers, err := r.startWorkers(ctx, k, 1, false)
+	if err == nil {
+		err = tellAll(workers, tellGo)
+	}
+	if err == nil {
+		err = wait(ctx, r.h.idle)
+	}
+	n := 0
+	if err == nil {
+		n, err = db.clients(ctx)
+	}
+	for _, p := range workers {
+		_, e := p.stop()
+		err = errors.Join(err, e)
+	}
+	return float64(n) / float64(k), err
+}
+
+// startWorkers starts worker processes that work until they are stopped, the
+// first with the maintenance if that is asked for. On an error it returns those
+// that it has started.
+func (r *run) startWorkers(ctx context.Context, k, size int, maintain bool) (workers []*process, err error) {
+	for i := range k {
+		t := r.working(workTask{Size: size, Concurrency: max(1, r.entry.concurrency/k), Maintain: maintain && i == 0})
+		t.Conns = processConns
+		p, err := startChild(ctx, t)
+		if err != nil {
+			return workers, err
+		}
+		workers = append(workers, p)
+	}
+	return workers, nil
+}
+
+func tellAll(workers []*process, what string) error {
+	for _, p := range workers {
+		if err := p.tell(what); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func workedBy(workers []*process) int {
+	n := 0
+	for _, p := range workers {
+		n += int(p.worked.Load())
+	}
+	return n
+}
+
+// ended is the error of a worker that has ended without being stopped.
+func ended(workers []*process) error {
+	for _, p := range workers {
+		select {
+		case <-p.ended:
+			return errors.Join(errors.New("a worker has ended"), p.failure())
+		default:
+		}
+	}
+	return nil
+}
