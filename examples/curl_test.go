@@ -22,9 +22,9 @@ func serve(t *testing.T, at place) string {
 		database = "sqlite:" + filepath.Join(at.folder, "styx.db")
 	}
 	program := filepath.Join(t.TempDir(), "reaper")
-	out, err := exec.Command("go", "build", "-o", program, "../reaper/cmd/reaper").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../reaper/cmd/reaper").CombinedOutput()
 	require.NoError(t, err, string(out))
-	cmd := exec.Command(program, "run", "--listen", "127.0.0.1:0", "--migrate", "--database-url", database, "-o", "json")
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "run", "--listen", "127.0.0.1:0", "--migrate", "--database-url", database, "-o", "json")
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())

@@ -95,7 +95,8 @@ func TestRolesOfTheReadme(t *testing.T) {
 	_, err = producer.EnqueueRaw(ctx, "good", "1", &client.EnqueueOptions{IdempotencyKey: "one"})
 	require.ErrorAs(t, err, new(*message.DuplicateError))
 	many, err := producer.EnqueueMany(ctx, []client.Item{
-		{Payload: client.Raw{Name: "bad", Text: "2"}}, {Payload: client.Raw{Name: "tx", Text: "3"}},
+		{Payload: client.Raw{Name: "bad", Text: "2"}},
+		{Payload: client.Raw{Name: "tx", Text: "3"}},
 		{Payload: client.Raw{Name: "good", Text: "4"}, Options: &client.EnqueueOptions{Queue: "later", Delay: time.Hour}},
 	})
 	require.NoError(t, err)

@@ -69,7 +69,7 @@ func TestMeasurements(t *testing.T) {
 				began <- struct{}{}
 				<-resume
 			case m.Payload.Text == "tx":
-				tx, err := r.db.DB.BeginTx(ctx, nil)
+				tx, err := r.db.BeginTx(ctx, nil)
 				if err != nil {
 					return err
 				}

@@ -119,12 +119,6 @@ func (rec *recorder) story() []string {
 	return lines
 }
 
-// settles returns the spans of settling.
-func (rec *recorder) settles() []tracetest.SpanStub {
-	spans := rec.spans()
-	return spans[len(rec.story()):]
-}
-
 func attributes(list []attribute.KeyValue) map[string]any {
 	all := map[string]any{}
 	for _, kv := range list {

@@ -2,7 +2,6 @@ package worker_test
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"os/exec"
 	"path/filepath"
@@ -106,7 +105,7 @@ func TestRestoredDatabaseGoesOn(t *testing.T) {
 		})
 		require.NoError(t, err)
 		var ran tally
-		worker.Handle(w, func(ctx context.Context, m *worker.Message[job]) error { return ran.handle(ctx, m) }, nil)
+		worker.Handle(w, ran.handle, nil)
 		r.start(w)
 		r.wait(message.StatusSucceeded, append(pending, held, later)...)
 		require.Equal(t, 1, r.get(held).WorkerLosses)

@@ -198,8 +198,8 @@ func (r *run) deadLetter(ctx context.Context, t *task, f *store.Failure) {
 	opts := []trace.SpanStartOption{trace.WithAttributes(append(
 		telemetry.Describe(telemetry.OperationDeadLetter, &t.m.Message), telemetry.KeyDecision.String(string(f.Decision)))...)}
 	a := t.attempt.Load()
-	switch {
-	case a == nil: // it was not run
+	switch a {
+	case nil: // it was not run
 		opts = append(opts, trace.WithNewRoot())
 		if r.cfg.TraceMode != TraceNone {
 			a = &attempt{origin: r.tracing.Origin(t.m.Headers)}

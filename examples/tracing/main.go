@@ -79,7 +79,7 @@ func main() {
 	server := httptest.NewServer(otelhttp.NewHandler(mux, "http", otelhttp.WithTracerProvider(provider)))
 	defer server.Close()
 	var id int64
-	reply := must(http.Post(server.URL+"/mails", "", nil))
+	reply := must(server.Client().Do(must(http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/mails", nil))))
 	must(fmt.Fscan(reply.Body, &id))
 	must(0, reply.Body.Close())
 
@@ -117,13 +117,13 @@ func show(spans tracetest.SpanStubs) {
 			for _, key := range []attribute.Key{"styx.attempt", "styx.outcome", "styx.decision"} {
 				if set := attribute.NewSet(s.Attributes...); set.HasValue(key) {
 					v, _ := set.Value(key)
-					line += fmt.Sprintf(", %s %s", strings.TrimPrefix(string(key), "styx."), v.Emit())
+					line += fmt.Sprintf(", %s %s", strings.TrimPrefix(string(key), "styx."), v.String())
 				}
 			}
 			for _, l := range s.Links {
 				set := attribute.NewSet(l.Attributes...)
 				v, _ := set.Value("styx.link")
-				line += fmt.Sprintf(", link to %s in %d", v.Emit(), number[l.SpanContext.SpanID()])
+				line += fmt.Sprintf(", link to %s in %d", v.String(), number[l.SpanContext.SpanID()])
 			}
 			if s.Status.Description != "" {
 				line += ": " + s.Status.Description

@@ -166,7 +166,7 @@ func (o *origin) sink(n ast.Node) bool {
 		return true
 	}
 	if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
-		if at, ok := statementAt[sel.Sel.Name]; ok && at < len(call.Args) && !(call.Ellipsis.IsValid() && at == len(call.Args)-1) {
+		if at, ok := statementAt[sel.Sel.Name]; ok && at < len(call.Args) && (!call.Ellipsis.IsValid() || at != len(call.Args)-1) {
 			o.sinks++ // without those of a prepared statement, which take arguments only
 			o.text(call.Args[at])
 		}

@@ -64,7 +64,7 @@ func TestContextGoesRound(t *testing.T) {
 		carried := tracing.Carry(remote(t, h))
 		require.Equal(t, h, carried.Into(nil))
 		mine := map[string]string{"mine": "x"}
-		require.Equal(t, len(h)+1, len(carried.Into(mine)))
+		require.Len(t, carried.Into(mine), len(h)+1)
 		first, second := carried.Into(nil), carried.Into(nil)
 		first["mine"] = "x"
 		require.NotContains(t, second, "mine", "messages do not share headers")
@@ -154,11 +154,12 @@ func TestHostilePropagator(t *testing.T) {
 type panicking struct{ sdktrace.SpanProcessor }
 
 func (panicking) ShouldSample(sdktrace.SamplingParameters) sdktrace.SamplingResult { panic("sampler") }
-func (panicking) Description() string                                              { return "panics" }
-func (panicking) OnStart(context.Context, sdktrace.ReadWriteSpan)                  {}
-func (panicking) OnEnd(sdktrace.ReadOnlySpan)                                      { panic("processor") }
-func (panicking) Shutdown(context.Context) error                                   { return nil }
-func (panicking) ForceFlush(context.Context) error                                 { return nil }
+
+func (panicking) Description() string                             { return "panics" }
+func (panicking) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
+func (panicking) OnEnd(sdktrace.ReadOnlySpan)                     { panic("processor") }
+func (panicking) Shutdown(context.Context) error                  { return nil }
+func (panicking) ForceFlush(context.Context) error                { return nil }
 
 func TestPanicsOfAnSDKAreKept(t *testing.T) {
 	t.Parallel()

@@ -82,6 +82,7 @@ func remotely(m message.Message, verb store.Verb) store.RemoteSettlement {
 		}
 	case store.Release:
 		s.Reason = "released"
+	case store.Succeed, store.Snooze:
 	}
 	return s
 }

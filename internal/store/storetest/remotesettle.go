@@ -51,7 +51,7 @@ func remoteOutcomes(t *testing.T, f *fixture) {
 	l := f.letter(got[2].ID)
 	require.Equal(t, "broken", l.ErrorMessage)
 	require.Equal(t, 1, l.AttemptsUsed)
-	require.Equal(t, map[string]string{"h": "v"}, l.Message.Headers)
+	require.Equal(t, map[string]string{"h": "v"}, l.Headers)
 
 	back := remotely(got[3], store.Release)
 	back.Delay = time.Hour

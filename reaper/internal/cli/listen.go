@@ -142,7 +142,7 @@ func (a *app) serveAPI(ctx context.Context, l *api, db *database, cfg reaper.Han
 		if err := server.Shutdown(grace); err != nil {
 			_ = server.Close()
 		}
-		_ = <-served // that it was shut down
+		<-served // that it was shut down
 		ended <- nil
 	}()
 	a.logger.InfoContext(ctx, "the HTTP API is served", "url", "http://"+listener.Addr().String(), "tokens", len(cfg.Tokens))

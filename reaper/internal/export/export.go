@@ -70,7 +70,7 @@ func Start(ctx context.Context, cfg Config) (*Export, error) {
 	}
 	if len(e.stop) > 0 && cfg.Logger != nil {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-			cfg.Logger.Warn("export telemetry", slog.Any("error", err))
+			cfg.Logger.WarnContext(context.WithoutCancel(ctx), "export telemetry", slog.Any("error", err))
 		}))
 	}
 	return e, nil
