@@ -152,10 +152,7 @@ func (r *rig) tables() (names []string) {
 		query = `SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname = '` + r.db.Schema + `' AND c.relkind IN ('r', 'p') AND NOT c.relispartition`
 	}
-	rows, err := r.db.QueryContext(r.t.Context(), query)
-	require.NoError(r.t, err)
-	require.NoError(r.t, r.db.ScanRows(r.t.Context(), rows, &names))
-	require.NoError(r.t, rows.Err())
+	require.NoError(r.t, r.db.NewRaw(query).Scan(r.t.Context(), &names))
 	require.NotEmpty(r.t, names)
 	return names
 }

@@ -79,7 +79,8 @@ func main() {
 	server := httptest.NewServer(otelhttp.NewHandler(mux, "http", otelhttp.WithTracerProvider(provider)))
 	defer server.Close()
 	var id int64
-	reply := must(server.Client().Do(must(http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/mails", nil))))
+	reply, err := server.Client().Do(must(http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/mails", nil)))
+	must(0, err)
 	must(fmt.Fscan(reply.Body, &id))
 	must(0, reply.Body.Close())
 

@@ -142,7 +142,9 @@ func (a *app) serveAPI(ctx context.Context, l *api, db *database, cfg reaper.Han
 		if err := server.Shutdown(grace); err != nil {
 			_ = server.Close()
 		}
-		<-served // that it was shut down
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			a.logger.WarnContext(ctx, "the HTTP API ended", "error", err)
+		}
 		ended <- nil
 	}()
 	a.logger.InfoContext(ctx, "the HTTP API is served", "url", "http://"+listener.Addr().String(), "tokens", len(cfg.Tokens))
