@@ -38,9 +38,14 @@ func newRoles(t *testing.T) *roles {
 	require.NoError(t, c.Migrate(t.Context()))
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
-	text := regexp.MustCompile("(?s)```sql\n(.*?CREATE ROLE.*?)```").FindStringSubmatch(string(readme))
-	require.NotNil(t, text)
-	statements := regexp.MustCompile(`styx_(producer|worker|operator)\b`).ReplaceAllString(text[1], "${0}"+r.mark)
+	text := ""
+	for _, block := range regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(readme), -1) {
+		if strings.Contains(block[1], "CREATE ROLE") {
+			text = block[1]
+		}
+	}
+	require.NotEmpty(t, text)
+	statements := regexp.MustCompile(`styx_(producer|worker|operator)\b`).ReplaceAllString(text, "${0}"+r.mark)
 	statements = strings.NewReplacer("styx.", r.db.Schema+".", "SCHEMA styx ", "SCHEMA "+r.db.Schema+" ").Replace(statements)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)

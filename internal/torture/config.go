@@ -3,6 +3,7 @@
 package torture
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -72,6 +73,12 @@ type Config struct {
 	Binary string
 	// Log takes a line for each fault. Defaults to none.
 	Log io.Writer
+
+	// spare keeps one worker and one reaper from faults, and vitals is how
+	// often these processes tell how they are; watch runs beside the faults.
+	spare  bool
+	vitals time.Duration
+	watch  func(ctx context.Context, r *coordinator) error
 }
 
 func (c Config) withDefaults() (Config, error) {

@@ -40,6 +40,7 @@ type crew struct {
 type member struct {
 	part  part
 	place string
+	name  string
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	gone  chan struct{}
@@ -74,7 +75,7 @@ func (c *crew) start(place string, p part) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &member{part: p, place: place, gone: make(chan struct{})}
+	m := &member{part: p, place: place, name: p.Name, gone: make(chan struct{})}
 	m.cmd = exec.Command(c.binary) //nolint:gosec,noctx // this program, ended by dismiss
 	m.cmd.Env = append(append(os.Environ(), c.env...), Variable+"="+string(text))
 	m.cmd.SysProcAttr = attributes()
@@ -146,11 +147,16 @@ func (c *crew) lastWords(name string) string {
 
 // pick returns a member of a role at random, nil when there is none.
 func (c *crew) pick(rng *rand.Rand, role string) *member {
-	ms := c.of(role)
+	ms := c.targets(role)
 	if len(ms) == 0 {
 		return nil
 	}
 	return ms[rng.IntN(len(ms))]
+}
+
+// targets are the members of a role that faults may touch.
+func (c *crew) targets(role string) []*member {
+	return slices.DeleteFunc(c.of(role), func(m *member) bool { return m.part.Spared })
 }
 
 // of returns the members of a role, in the order of their places.

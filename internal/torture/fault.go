@@ -49,6 +49,7 @@ var known = []Fault{
 	lostReply{},
 	deaf{},
 	writeLock{},
+	heldSnapshot{},
 }
 
 // Faults are the names of an engine's faults.

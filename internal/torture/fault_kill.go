@@ -29,7 +29,7 @@ func (killReapers) Name() string   { return "kill-reapers" }
 func (killReapers) On(Engine) bool { return true }
 func (killReapers) Inflict(ctx context.Context, f *Field) error {
 	f.during(ctx, 100*time.Millisecond, 2*time.Second, func() {
-		for _, m := range f.crew.of(roleReaper) {
+		for _, m := range f.crew.targets(roleReaper) {
 			if f.Rand.IntN(2) == 0 {
 				m.signal(syscall.SIGKILL)
 			}

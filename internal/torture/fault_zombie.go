@@ -15,7 +15,7 @@ type zombies struct{}
 func (zombies) Name() string   { return "zombies" }
 func (zombies) On(Engine) bool { return true }
 func (zombies) Inflict(ctx context.Context, f *Field) error {
-	ms := f.crew.of(roleWorker)
+	ms := f.crew.targets(roleWorker)
 	f.Rand.Shuffle(len(ms), func(i, j int) { ms[i], ms[j] = ms[j], ms[i] })
 	ms = ms[:(len(ms)+1)/2]
 	for _, m := range ms {
@@ -38,7 +38,7 @@ func (rolling) Inflict(ctx context.Context, f *Field) error {
 	ctx, cancel := context.WithTimeout(ctx, f.Length)
 	defer cancel()
 	for {
-		for _, m := range f.crew.of(roleWorker) {
+		for _, m := range f.crew.targets(roleWorker) {
 			f.crew.retire(m)
 			select {
 			case <-m.gone:

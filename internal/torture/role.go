@@ -48,6 +48,10 @@ type part struct {
 	// it waits.
 	Rate    float64 `json:"rate"`
 	Backlog int     `json:"backlog"`
+	// Spared is for a process that no fault is meant for, Vitals how often
+	// it tells how it is.
+	Spared bool          `json:"spared"`
+	Vitals time.Duration `json:"vitals"`
 	// Poison and Points are the shares of messages that do harm, Handler
 	// how long a handler runs on average.
 	Poison, Points float64
@@ -69,6 +73,7 @@ type player struct {
 	h        *history.Writer
 	log      *slog.Logger
 	commands chan command
+	waits    waits
 }
 
 // command is a line that the coordinator sends.
@@ -128,6 +133,9 @@ func play(ctx context.Context, p part) error {
 			pl.commands <- command{verb, arg}
 		}
 	}()
+	if p.Vitals > 0 {
+		go pl.tellVitals(ctx) // lives as long as the process
+	}
 	defer context.AfterFunc(ctx, func() { h.Add(history.Event{Kind: history.Draining}) })()
 	switch p.Role {
 	case roleProducer:

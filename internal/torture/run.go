@@ -78,7 +78,7 @@ func (r *coordinator) run(ctx context.Context) (_ *check.Report, err error) {
 	if err := r.hire(); err != nil {
 		return nil, err
 	}
-	if err := r.torture(ctx); err != nil {
+	if err := r.watched(ctx, r.torture); err != nil {
 		return nil, err
 	}
 	drained, err := r.drain(ctx)
@@ -86,6 +86,19 @@ func (r *coordinator) run(ctx context.Context) (_ *check.Report, err error) {
 		return nil, err
 	}
 	return r.judge(ctx, drained)
+}
+
+// watched runs watch beside f.
+func (r *coordinator) watched(ctx context.Context, f func(ctx context.Context) error) error {
+	if r.watch == nil {
+		return f(ctx)
+	}
+	watching, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- r.watch(watching, r) }()
+	err := f(ctx)
+	stop()
+	return errors.Join(err, <-ended)
 }
 
 // prepare makes the database.
@@ -147,6 +160,7 @@ func (r *coordinator) hire() error {
 				Role: job.role, Engine: r.Engine, URL: r.url, Dir: r.Dir, Seed: r.Seed + uint64(i), Lease: r.Lease,
 				Concurrency: job.parallel, Rate: r.Rate / float64(r.Producers), Backlog: r.Backlog, Handler: r.Handler,
 			}
+			p.Spared, p.Vitals = r.spare && i == 0, r.vitals
 			if i%2 == 1 {
 				p.URL = r.other
 			}

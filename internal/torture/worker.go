@@ -46,6 +46,7 @@ func (p *player) witness(c *client.Client) worker.Middleware {
 	return func(next worker.HandlerFunc) worker.HandlerFunc {
 		return func(ctx context.Context, m *message.Message) (err error) {
 			p.h.Add(history.Event{Kind: history.Start, ID: m.ID, Token: m.LeaseToken, Worker: m.WorkerID})
+			p.waits.add(m)
 			do := decode(m.Payload).Do
 			first := m.LeaseToken == 1
 			if first && do == dieClaimed {
@@ -119,6 +120,9 @@ func (p *player) handle(ctx context.Context, m *worker.Message[job]) error {
 	case doHuge:
 		return errors.New(strings.Repeat("no end ", 1<<20/7))
 	case doExit:
+		if p.Spared {
+			return errPoison
+		}
 		os.Exit(exitPoisoned)
 	default:
 	}
