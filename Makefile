@@ -8,6 +8,7 @@ TORTUREFLAGS ?=
 PEERSFLAGS ?=
 BENCHFLAGS ?= --messages 200000 --concurrency 2000
 FUZZTIME ?= 5m
+SOAKTIME ?= 1h
 
 LINT := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 TESTPG := $(GO) run ./internal/testdb/cmd/testpg
@@ -86,6 +87,11 @@ peers: deps ## Measure beside River, asynq and bare SQL; PEERSFLAGS are those of
 torture: deps ## Break everything for ten minutes on PostgreSQL and two on SQLite, and judge what came of it.
 	$(GO) run ./internal/torture/cmd/torture -duration 10m -messages 200000 $(TORTUREFLAGS)
 	$(GO) run ./internal/torture/cmd/torture -engine sqlite -duration 2m -lease 5s $(TORTUREFLAGS)
+
+.PHONY: soak
+soak: deps ## Run for SOAKTIME (1h) with faults and see what grows: bin/soak.csv, bin/soak.svg.
+	@mkdir -p bin
+	$(GO) run ./internal/torture/cmd/soak -duration $(SOAKTIME) -csv bin/soak.csv -svg bin/soak.svg
 
 .PHONY: mutants
 mutants: deps ## Show which check finds each seeded fault.

@@ -2,7 +2,10 @@ package reaper_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/styxmq/styx/client"
 	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/testdb"
 	"github.com/styxmq/styx/reaper"
 )
 
@@ -111,5 +115,49 @@ func TestTraceOfManyMessages(t *testing.T) {
 		require.Equal(t, int64(151), attributes(spans[0].Attributes)["messaging.batch.message_count"])
 		require.Len(t, spans[0].Links, 128)
 		require.Zero(t, spans[0].DroppedLinks)
+	})
+}
+
+// What is enqueued over HTTP continues the caller's trace: its request, the
+// request here, the enqueue, and whoever works on the message.
+func TestTraceOfWhatHTTPHasEnqueued(t *testing.T) {
+	t.Parallel()
+	testdb.Each(t, func(t *testing.T, db testdb.DB) {
+		exporter := tracetest.NewInMemoryExporter()
+		provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter))
+		t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.WithoutCancel(t.Context()))) })
+		post := func(cfg reaper.HandlerConfig, header string) map[string]any {
+			cfg.Unprotected = true
+			base := mount(t, db, cfg, func(h http.Handler) http.Handler { return h })
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/queues/mail/messages", strings.NewReader(`{"payload":"x"}`))
+			require.NoError(t, err)
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Traceparent", header)
+			r.Close = true
+			reply, err := http.DefaultClient.Do(r)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, reply.Body.Close()) }()
+			require.Equal(t, http.StatusCreated, reply.StatusCode)
+			var m struct{ Headers map[string]any }
+			require.NoError(t, json.NewDecoder(reply.Body).Decode(&m))
+			return m.Headers
+		}
+
+		carried := post(reaper.HandlerConfig{TracerProvider: provider}, traceparent)
+		spans := exporter.GetSpans()
+		require.Len(t, spans, 2)
+		send, request := spans[0], spans[1]
+		require.Equal(t, "send mail", send.Name)
+		require.Equal(t, trace.SpanKindProducer, send.SpanKind)
+		require.Equal(t, "mail", attributes(send.Attributes)["messaging.destination.name"])
+		require.Equal(t, trace.SpanKindServer, request.SpanKind)
+		require.Equal(t, "POST /queues/{queue}/messages", request.Name)
+		require.Equal(t, request.SpanContext.SpanID(), send.Parent.SpanID())
+		require.Equal(t, "b7ad6b7169203331", request.Parent.SpanID().String())
+		require.True(t, request.Parent.IsRemote())
+		require.Equal(t, fmt.Sprintf("00-%s-%s-01", send.SpanContext.TraceID(), send.SpanContext.SpanID()), carried["traceparent"])
+
+		require.Equal(t, traceparent, post(reaper.HandlerConfig{}, traceparent)["traceparent"], "no SDK: passed on")
+		require.Empty(t, post(reaper.HandlerConfig{}, "00-zz")["traceparent"])
 	})
 }

@@ -40,7 +40,6 @@ type crew struct {
 type member struct {
 	part  part
 	place string
-	name  string
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	gone  chan struct{}
@@ -75,7 +74,7 @@ func (c *crew) start(place string, p part) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &member{part: p, place: place, name: p.Name, gone: make(chan struct{})}
+	m := &member{part: p, place: place, gone: make(chan struct{})}
 	m.cmd = exec.Command(c.binary) //nolint:gosec,noctx // this program, ended by dismiss
 	m.cmd.Env = append(append(os.Environ(), c.env...), Variable+"="+string(text))
 	m.cmd.SysProcAttr = attributes()

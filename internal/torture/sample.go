@@ -127,9 +127,9 @@ func (s *sampler) take(ctx context.Context) (values []float64, err error) {
 		if len(spared) == 0 {
 			return nil, fmt.Errorf("there is no %s", role)
 		}
-		v, ok := readVitals(s.r.Dir, spared[0].name)
+		v, ok := readVitals(s.r.Dir, spared[0].part.Name)
 		if !ok {
-			return nil, fmt.Errorf("%s tells nothing", spared[0].name)
+			return nil, fmt.Errorf("%s tells nothing", spared[0].part.Name)
 		}
 		if role == roleWorker {
 			values = append(values, float64(v.WaitP99))

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
 )
 
 // Handler serves the queues. Make it with New. It is safe for concurrent use.
@@ -48,6 +49,8 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.TracerProvider != nil {
 		h.outer = otelhttp.NewHandler(h.outer, "styx",
 			otelhttp.WithTracerProvider(cfg.TracerProvider),
+			// The global one passes nothing on until somebody sets it.
+			otelhttp.WithPropagators(propagation.TraceContext{}),
 			otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
 				return strings.TrimSpace(r.Method + " " + r.Pattern)
 			}))
