@@ -28,7 +28,7 @@ func TestPgBouncer(t *testing.T) {
 	for _, mode := range []string{"cache_describe", "exec"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			behind := testdb.Database(t)
+			behind := testdb.Postgres(t)
 			pooler, err := server.StartPooler(t.Context(), behind.URL, 6)
 			if errors.Is(err, server.ErrNoPooler) && os.Getenv("CI") != "true" {
 				t.Skip(err)
@@ -94,7 +94,7 @@ func roundTrip(t *testing.T, r *rig) {
 	workers := make([]*running, 2)
 	for i := range workers {
 		w, _ := r.worker(worker.Config{
-			RetryPolicy: soon, PollInterval: 100 * time.Millisecond, Queues: []worker.Queue{{Name: "default"}, {Name: "lost"}},
+			Lease: time.Minute, RetryPolicy: soon, PollInterval: 100 * time.Millisecond, Queues: []worker.Queue{{Name: "default"}, {Name: "lost"}},
 		})
 		worker.Handle(w, func(ctx context.Context, m *worker.Message[job]) error {
 			ran.add(m.ID)
@@ -135,7 +135,6 @@ func roundTrip(t *testing.T, r *rig) {
 	}
 	stop()
 	require.NoError(t, <-reaped)
-	require.Zero(t, rp.Status().Rescue.Failures)
 	require.Equal(t, 1, ran.of(orphan))
 }
 

@@ -166,12 +166,27 @@ func (o *origin) sink(n ast.Node) bool {
 		return true
 	}
 	if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
-		if at, ok := statementAt[sel.Sel.Name]; ok && at < len(call.Args) && (!call.Ellipsis.IsValid() || at != len(call.Args)-1) {
+		at, ok := statementAt[sel.Sel.Name]
+		if ok && at == 0 && len(call.Args) > 0 && contextual(call.Args[0]) {
+			at = 1 // of a driver, or of a query that has its statement already
+		}
+		if ok && at < len(call.Args) && (!call.Ellipsis.IsValid() || at != len(call.Args)-1) {
 			o.sinks++ // without those of a prepared statement, which take arguments only
 			o.text(call.Args[at])
 		}
 	}
 	return true
+}
+
+func contextual(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name == "ctx"
+	case *ast.CallExpr:
+		sel, ok := e.Fun.(*ast.SelectorExpr)
+		return ok && (sel.Sel.Name == "Context" || sel.Sel.Name == "WithoutCancel")
+	}
+	return false
 }
 
 // collect notes who gives what a value.

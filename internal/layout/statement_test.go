@@ -7,7 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// engines are the folders of the stores, with what of their statements is not
+// quotes are functions that make any text harmless.
+var quotes = []string{"quoteIdent", "Sanitize"}
+
+// engines are the folders of those who run statements, with what of their statements is not
 // a constant for the compiler and is harmless all the same.
 var engines = map[string][]string{
 	"../store/postgres": {
@@ -28,16 +31,19 @@ var engines = map[string][]string{
 		"migrate.go MigrateDown: down is not of this package",
 		"migrate.go MigrateDown: the result of erase",
 	},
+	"../../client/postgres":     {},
+	"../../client/sqlite":       {},
+	"../../reaper/internal/cli": {},
 }
 
-// No statement of a store holds text from outside: each is put together from
+// No statement holds text from outside: each is put together from
 // constants, numbers and quoted names.
 func TestStatementsAreTheProgramsOwn(t *testing.T) {
 	t.Parallel()
 	for dir, permitted := range engines {
-		findings, sinks, err := follow(dir, "", "quoteIdent")
+		findings, sinks, err := follow(dir, "", quotes...)
 		require.NoError(t, err)
-		require.Greater(t, sinks, 30, "%s runs statements", dir)
+		require.Positive(t, sinks, "%s runs statements", dir)
 		for _, f := range findings {
 			if !slices.Contains(permitted, f) {
 				t.Errorf("%s: in a statement: %s", dir, f)
@@ -135,7 +141,7 @@ import (
 
 	"github.com/styxmq/styx/internal/store"
 )
-`+test.code, "quoteIdent")
+`+test.code, quotes...)
 			require.NoError(t, err)
 			findings = slices.DeleteFunc(findings, func(f string) bool { return slices.Contains(engines[dir], f) })
 			require.Len(t, findings, 1)

@@ -221,6 +221,9 @@ func (o *origin) result(call *ast.CallExpr, index int) {
 				return
 			}
 		}
+		if slices.Contains(o.quotes, f.Sel.Name) {
+			return
+		}
 		if slices.Contains(keep, f.Sel.Name) {
 			o.text(f.X)
 			o.all(call.Args)

@@ -95,11 +95,20 @@ func Soak(ctx context.Context, cfg SoakConfig) (*SoakReport, error) {
 		watch: func(ctx context.Context, r *coordinator) error {
 			s := &sampler{r: r}
 			s.begin(ctx)
-			for begun := time.Now(); pause(ctx, cfg.Every); {
-				values, err := s.take(ctx)
-				if err == nil {
+			begun := time.Now()
+			take := func(ctx context.Context) {
+				if values, err := s.take(ctx); err == nil { // else there is one the next time
 					out.Samples = append(out.Samples, Sample{time.Since(begun), values})
 				}
+			}
+			for pause(ctx, cfg.Every) {
+				take(ctx)
+			}
+			// A short one on a slow machine has to have one.
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairTime)
+			defer cancel()
+			for len(out.Samples) == 0 && pause(last, cfg.Every) {
+				take(last)
 			}
 			return nil
 		},

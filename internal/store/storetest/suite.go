@@ -7,6 +7,7 @@
 package storetest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/uptrace/bun"
@@ -36,13 +37,17 @@ type property struct {
 }
 
 // Run proves every property, each as a subtest area/property on a database
-// that open makes for it. Properties run in parallel, so open is called from
-// several goroutines. Subtests of more than a few seconds are left out with
-// -short.
-func Run(t *testing.T, open func(t *testing.T) Opened) {
+// that open makes for it, or those of some areas. Properties run in parallel,
+// so open is called from several goroutines. Subtests of more than a few
+// seconds are left out with -short.
+func Run(t *testing.T, open func(t *testing.T) Opened, only ...string) {
 	t.Helper()
+	selected := func(area string) bool { return len(only) == 0 || slices.Contains(only, area) }
 	t.Run("migrate", func(t *testing.T) {
 		t.Parallel()
+		if !selected("migrate") {
+			return
+		}
 		for _, p := range migrateProperties {
 			t.Run(p.name, func(t *testing.T) {
 				t.Parallel()
@@ -87,6 +92,9 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"wake", wakeProperties},
 	}
 	for _, area := range areas {
+		if !selected(area.name) {
+			continue
+		}
 		t.Run(area.name, func(t *testing.T) {
 			t.Parallel()
 			for _, p := range area.properties {
