@@ -72,6 +72,7 @@ func (r *run) fetch(ctx context.Context, q *queue, inc *incarnation) {
 		}
 	}()
 	for {
+		r.settler.wait(ctx)
 		free := q.slots.wait(ctx)
 		if free == 0 || inc.dead() {
 			return

@@ -90,16 +90,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	r := &run{Worker: w, log: newLogger(w.cfg.Logger), beatNow: make(chan struct{}, 1), strays: map[*task]struct{}{}}
 	r.base, r.crew = context.WithoutCancel(ctx), &crew{work: r.execute}
 	defer r.crew.close()
-	total := 0
 	for _, q := range w.cfg.Queues {
 		if len(w.handlers) == 0 && w.queueHandlers[q.Name] == nil {
 			continue // no message there would find a handler
 		}
 		r.queues = append(r.queues, r.newQueue(q))
 		r.metrics.Prepare(ctx, q.Name, r.queues[len(r.queues)-1].kinds)
-		total += q.Concurrency
 	}
-	r.settler = newSettler(r, total+settleBatch)
+	r.settler = newSettler(r)
 	settleCtx, stopSettling := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSettling()
 	go r.settler.loop(settleCtx)

@@ -18,6 +18,9 @@ const (
 	settleGather = time.Millisecond
 	// settleTimeout bounds one call.
 	settleTimeout = 10 * time.Second
+	// settleAhead is how many outcomes may wait before nothing more is
+	// claimed. More than one batch, so that the next one is ready at once.
+	settleAhead = 2 * settleBatch
 	// forgetBatch is how many claims rows are worth deleting with a settle
 	// instead of waiting for the next beat.
 	forgetBatch = 16
@@ -33,16 +36,14 @@ type settled struct {
 // only contend for the same rows and locks.
 type settler struct {
 	r    *run
-	size int // of what may wait
 	stop chan struct{}
 	done chan struct{}
 	wake chan struct{} // holds a token when the loop has something to look at
 
 	mu      sync.Mutex
-	room    sync.Cond // for handlers, when too much waits
+	room    chan struct{} // closed when fetchers may claim again; nil when none waits
 	waiting []settled
 	want    int // how many must wait for the loop to be woken; 0: it does not sleep
-	over    bool
 
 	// of the loop alone, kept for the next batch
 	spare    []settled
@@ -50,28 +51,43 @@ type settler struct {
 	tasks    []*task
 }
 
-func newSettler(r *run, size int) *settler {
-	s := &settler{
-		r: r, size: size, stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1),
-	}
-	s.room.L = &s.mu
-	return s
+func newSettler(r *run) *settler {
+	return &settler{r: r, stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
-// put hands an outcome over. It blocks when the database is so far behind
-// that no more handlers should start.
+// put hands an outcome over. It does not block: what can come is bounded by
+// what was claimed, and fetchers ask for room before they claim.
 func (s *settler) put(t *task, o store.Settlement) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.waiting) >= s.size && !s.over {
-		s.room.Wait()
-	}
 	s.waiting = append(s.waiting, settled{t, o})
 	if s.want > 0 && len(s.waiting) >= s.want {
 		s.want = 0
 		select {
 		case s.wake <- struct{}{}:
 		default:
+		}
+	}
+}
+
+// wait blocks while the database is so far behind with outcomes that nothing
+// more should be claimed, until ctx ends at the latest.
+func (s *settler) wait(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		if len(s.waiting) < settleAhead {
+			s.mu.Unlock()
+			return
+		}
+		if s.room == nil {
+			s.room = make(chan struct{})
+		}
+		room := s.room
+		s.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -84,7 +100,6 @@ func (s *settler) finish() {
 
 func (s *settler) loop(ctx context.Context) {
 	defer close(s.done)
-	defer s.end()
 	stop := s.stop
 	var ended <-chan struct{} // counts, like busy, once there is nothing more to come
 	for {
@@ -107,14 +122,6 @@ func (s *settler) loop(ctx context.Context) {
 		case <-look:
 		}
 	}
-}
-
-// end lets nobody wait for room any more.
-func (s *settler) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over, s.waiting = true, nil
-	s.room.Broadcast()
 }
 
 // ready reports whether n outcomes wait, and asks to be woken when they do
@@ -158,7 +165,10 @@ func (s *settler) gather() []settled {
 		clear(s.waiting[n:])
 		s.waiting = s.waiting[:n]
 	}
-	s.room.Broadcast()
+	if s.room != nil && len(s.waiting) < settleAhead {
+		close(s.room)
+		s.room = nil
+	}
 	return batch
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -13,7 +14,7 @@ import (
 	queue "github.com/styxmq/styx/internal/store/postgres"
 )
 
-func init() { queue.RegisterNative(runNative) }
+func init() { queue.RegisterNative(runNative, copyNative) }
 
 // prepared is what one connection has for runNative, kept in its custom data.
 type prepared struct {
@@ -22,6 +23,7 @@ type prepared struct {
 	// limit is how many statements may be prepared; 0 behind a pooler, where
 	// the next transaction may be on another connection of the server.
 	limit      int
+	made       int // so far, for names that were never used
 	statements map[string]*pgconn.StatementDescription
 }
 
@@ -68,6 +70,16 @@ func runNative(ctx context.Context, driverConn any, text string, params []queue.
 	}
 }
 
+// copyNative is a queue.CopyFunc.
+func copyNative(ctx context.Context, driverConn any, text string, rows io.Reader) (int, error) {
+	std, ok := driverConn.(*stdlib.Conn)
+	if !ok || preparedOf(std.Conn()).none {
+		return 0, store.ErrNoNative
+	}
+	tag, err := std.Conn().PgConn().CopyFrom(ctx, rows, text)
+	return int(tag.RowsAffected()), err
+}
+
 func preparedOf(conn *pgx.Conn) *prepared {
 	custom := conn.PgConn().CustomData()
 	if p, ok := custom[preparedKey].(*prepared); ok {
@@ -95,10 +107,11 @@ func (p *prepared) statement(ctx context.Context, conn *pgconn.PgConn, text stri
 	if len(p.statements) >= p.limit {
 		return nil, nil //nolint:nilnil // there is none, and no error
 	}
-	s, err := conn.Prepare(ctx, fmt.Sprintf("styx_%d", len(p.statements)+1), text, oids)
+	s, err := conn.Prepare(ctx, fmt.Sprintf("styx_%d", p.made+1), text, oids)
 	if err != nil {
 		return nil, err
 	}
+	p.made++
 	p.statements[text] = s
 	return s, nil
 }

@@ -12,14 +12,18 @@ type columns struct {
 	names, values, arrays, aliases []string
 	args                           []any   // for database/sql
 	params                         []Param // in native form
-	native                         bool    // which of the two
-	count                          int     // of them
-	shape                          strings.Builder
-	timed                          bool // some have due_at
+	columnForm
+	count int // of them
+	shape strings.Builder
+	timed bool // some have due_at
 }
 
-func newColumns(ms []store.NewMessage, ids []int64, native bool) *columns {
-	c := &columns{native: native}
+// columnForm says how values are bound, and whether a column that is the same
+// in all rows is an array nevertheless.
+type columnForm struct{ native, mixed bool }
+
+func newColumns(ms []store.NewMessage, ids []int64, form columnForm) *columns {
+	c := &columns{columnForm: form}
 	if ids != nil {
 		c.numbers("id", "bigint", "u.id", ids)
 	}
@@ -87,7 +91,7 @@ func (c *columns) scalar(name, typ string) {
 }
 
 func (c *columns) text(ms []store.NewMessage, name string, of func(*store.NewMessage) string, required bool) {
-	first, same, size := of(&ms[0]), !required, 0
+	first, same, size := of(&ms[0]), !required && !c.mixed, 0
 	for i := range ms {
 		v := of(&ms[i])
 		same = same && v == first
@@ -109,7 +113,7 @@ func (c *columns) text(ms []store.NewMessage, name string, of func(*store.NewMes
 }
 
 func (c *columns) number(ms []store.NewMessage, name, typ string, of func(*store.NewMessage) int64) {
-	first, same := of(&ms[0]), true
+	first, same := of(&ms[0]), !c.mixed
 	for i := range ms {
 		same = same && of(&ms[i]) == first
 	}
@@ -130,7 +134,7 @@ func (c *columns) number(ms []store.NewMessage, name, typ string, of func(*store
 }
 
 func (c *columns) headers(ms []store.NewMessage) {
-	some := false
+	some := c.mixed
 	for i := range ms {
 		some = some || len(ms[i].Headers) > 0
 	}
@@ -150,7 +154,7 @@ func (c *columns) headers(ms []store.NewMessage) {
 // times adds due_at and expires_at. A row without delay and time has an
 // empty text for its time.
 func (c *columns) times(ms []store.NewMessage) {
-	postponed, expires := false, false
+	postponed, expires := c.mixed, c.mixed
 	for i := range ms {
 		postponed = postponed || ms[i].Postponed()
 		expires = expires || ms[i].ExpiresIn > 0

@@ -117,16 +117,15 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 		return store.Batch{NextDue: -1}, err
 	}
 	c.settle(src, lane, messages, len(messages) >= limit)
-	sortClaimed(messages)
 	return store.Batch{
-		Messages: messages,
+		Messages: inOrder(messages),
 		Again:    c.askDue || c.askSuspect && r.Suspect && src != sourceSuspect || len(c.askReady) > 0,
 		NextDue:  c.untilDue(),
 	}, nil
 }
 
-// sortClaimed puts messages in their order, in which they mostly are.
-func sortClaimed(ms []store.Claimed) {
+// inOrder returns messages in their order, in which they mostly are.
+func inOrder(ms []store.Claimed) []store.Claimed {
 	order := func(a, b *store.Claimed) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.ID, b.ID))
 	}
@@ -134,9 +133,20 @@ func sortClaimed(ms []store.Claimed) {
 	for i := 1; i < len(ms) && sorted; i++ {
 		sorted = order(&ms[i-1], &ms[i]) <= 0
 	}
-	if !sorted {
-		slices.SortFunc(ms, func(a, b store.Claimed) int { return order(&a, &b) })
+	if sorted {
+		return ms
 	}
+	// Pointers move while it sorts, since messages are large.
+	index := make([]*store.Claimed, len(ms))
+	for i := range ms {
+		index[i] = &ms[i]
+	}
+	slices.SortFunc(index, order)
+	out := make([]store.Claimed, len(ms))
+	for i, m := range index {
+		out[i] = *m
+	}
+	return out
 }
 
 func (c *cursor) untilDue() time.Duration {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io"
 	"sync/atomic"
 
 	"github.com/styxmq/styx/internal/store"
@@ -16,6 +17,11 @@ type Param struct {
 	Value []byte
 }
 
+// CopyFunc runs a COPY FROM STDIN on one driver connection, with the bytes of
+// rows, and returns how many rows were stored. Like a NativeFunc it returns
+// store.ErrNoNative before anything was sent where it cannot.
+type CopyFunc func(ctx context.Context, driverConn any, text string, rows io.Reader) (int, error)
+
 // NativeFunc runs a statement on one driver connection and hands each row to the callback as the server sent it, in
 // binary form; the values are valid until the callback returns. It returns
 // how many rows the statement returned or changed, and store.ErrNoNative
@@ -23,13 +29,21 @@ type Param struct {
 // to another protocol.
 type NativeFunc func(ctx context.Context, driverConn any, text string, params []Param, row func(values [][]byte) error) (int, error)
 
-var native atomic.Pointer[NativeFunc]
+// driverAccess is what RegisterNative was given.
+type driverAccess struct {
+	run  NativeFunc
+	copy CopyFunc
+}
+
+var native atomic.Pointer[driverAccess]
 
 // RegisterNative hands in what only a driver can do: statements that carry a
 // thousand messages cost a fraction without the conversions of database/sql.
 // The last call wins. Without it, and on connections of other drivers, all
 // goes through database/sql.
-func RegisterNative(f NativeFunc) { native.Store(&f) }
+func RegisterNative(run NativeFunc, copyFrom CopyFunc) {
+	native.Store(&driverAccess{run: run, copy: copyFrom})
+}
 
 // hasNative reports whether a call of native may succeed.
 func (s *Store) hasNative() bool { return native.Load() != nil && !s.noNative.Load() }
@@ -42,8 +56,21 @@ type ownTx struct {
 
 // native runs a statement past database/sql, on the pool or in a transaction
 // of the store's own; on anything else there is no native access.
-func (s *Store) native(ctx context.Context, on conn, text string, params []Param, row func(values [][]byte) error) (n int, err error) {
-	f := native.Load()
+func (s *Store) native(ctx context.Context, on conn, text string, params []Param, row func(values [][]byte) error) (int, error) {
+	return s.raw(ctx, on, func(d *driverAccess, driverConn any) (int, error) {
+		return d.run(ctx, driverConn, text, params, row)
+	})
+}
+
+// nativeCopy runs a COPY in the same places.
+func (s *Store) nativeCopy(ctx context.Context, on conn, text string, rows io.Reader) (int, error) {
+	return s.raw(ctx, on, func(d *driverAccess, driverConn any) (int, error) {
+		return d.copy(ctx, driverConn, text, rows)
+	})
+}
+
+func (s *Store) raw(ctx context.Context, on conn, f func(d *driverAccess, driverConn any) (int, error)) (n int, err error) {
+	d := native.Load()
 	if !s.hasNative() {
 		return 0, store.ErrNoNative
 	}
@@ -60,7 +87,7 @@ func (s *Store) native(ctx context.Context, on conn, text string, params []Param
 		return 0, store.ErrNoNative
 	}
 	failed := c.Raw(func(driverConn any) error {
-		n, err = (*f)(ctx, driverConn, text, params, row)
+		n, err = f(d, driverConn)
 		return nil // the pool asks the connection itself whether it is broken
 	})
 	if errors.Is(err, store.ErrNoNative) {

@@ -62,7 +62,8 @@ func laterArgs(m *store.NewMessage) []any {
 	return []any{millis(max(0, m.Delay)), at, millis(max(0, m.ExpiresIn))}
 }
 
-// Insert stores one message with one plain INSERT. Locks: none but on the new
+// Insert stores one message with one plain INSERT, which it may share with
+// others that come at the same time (see groups). Locks: none but on the new
 // row, and on the key when there is one.
 func (s *Store) Insert(ctx context.Context, c bun.IConn, m *store.NewMessage) (store.Inserted, error) {
 	on := conn(s.sql)
@@ -74,11 +75,14 @@ func (s *Store) Insert(ctx context.Context, c bun.IConn, m *store.NewMessage) (s
 		xid string
 		err error
 	)
-	if m.IdempotencyKey == "" {
-		out, xid, err = s.insert(ctx, on, m, c != nil)
-	} else if c == nil {
+	switch {
+	case m.IdempotencyKey == "" && c == nil:
+		out, err = s.groups.insert(ctx, m)
+	case m.IdempotencyKey == "":
+		out, xid, err = s.insert(ctx, on, m, true)
+	case c == nil:
 		out, xid, err = s.insertKeyed(ctx, on, m)
-	} else {
+	default:
 		err = guarded(ctx, on, func() error {
 			out, xid, err = s.insertKeyed(ctx, on, m)
 			return err

@@ -25,7 +25,8 @@ const (
 )
 
 // InsertMany stores all messages in one transaction, a few thousand for each
-// statement.
+// statement, by COPY where that can be. Locks: none but on the new rows, and on
+// the keys when there are some.
 func (s *Store) InsertMany(ctx context.Context, c bun.IConn, ms []store.NewMessage) (out []store.Inserted, err error) {
 	if len(ms) == 0 {
 		return nil, nil
@@ -49,7 +50,7 @@ func (s *Store) InsertMany(ctx context.Context, c bun.IConn, ms []store.NewMessa
 		}
 	case c != nil:
 		err = work(bare(c))
-	case !keyed && len(ms) <= chunkRows && size(ms) <= chunkBytes:
+	case !keyed && len(ms) <= chunkRows && size(ms) <= chunkBytes && !s.copyable(ms):
 		err = work(s.sql)
 	default:
 		err = s.transact(ctx, work)
@@ -135,7 +136,7 @@ func (s *Store) insertAll(ctx context.Context, on conn, ms []store.NewMessage, k
 		if keyed {
 			part, ids = ids[:n], ids[n:]
 		}
-		if out, xid, err = s.insertChunk(ctx, on, ms[:n], part, out, inside); err != nil {
+		if out, xid, err = s.insertChunk(ctx, on, ms[:n], part, out, chunkForm{inside: inside}); err != nil {
 			return nil, "", err
 		}
 		ms = ms[n:]
@@ -228,16 +229,27 @@ func (s *Store) takeSomeKeys(ctx context.Context, on conn, ms []store.NewMessage
 	return first, rows.Err()
 }
 
+// chunkForm is what a statement of insertChunk depends on besides its rows.
+type chunkForm struct {
+	inside bool // in a transaction of the caller's
+	mixed  bool // all columns are arrays, so that any messages share one text
+}
+
 // insertChunk is one INSERT … SELECT FROM unnest. A column that is the same in
 // all rows is sent once, and what comes back is one row: the ids and times as
 // arrays.
-func (s *Store) insertChunk(ctx context.Context, on conn, ms []store.NewMessage, ids []int64, out []store.Inserted, inside bool) ([]store.Inserted, string, error) {
-	out, xid, err := s.insertNative(ctx, on, ms, ids, out)
+func (s *Store) insertChunk(ctx context.Context, on conn, ms []store.NewMessage, ids []int64, out []store.Inserted, form chunkForm) ([]store.Inserted, string, error) {
+	if own, ok := on.(ownTx); ok && s.copyable(ms) {
+		if out, err := s.insertCopy(ctx, own, ms, ids, out); !errors.Is(err, store.ErrNoNative) {
+			return out, "", err
+		}
+	}
+	out, xid, err := s.insertNative(ctx, on, ms, ids, out, form)
 	if !errors.Is(err, store.ErrNoNative) {
 		return out, xid, err
 	}
-	cols := newColumns(ms, ids, false)
-	text := s.insertManyText(cols, inside)
+	cols := newColumns(ms, ids, columnForm{mixed: form.mixed})
+	text := s.insertManyText(cols, form.inside)
 	var (
 		stored  string
 		due     sql.NullString
@@ -286,7 +298,7 @@ SELECT array_agg(id)::text, ` + due + `, (SELECT at FROM clock), ` + xidColumn(i
 
 // insertNative is insertChunk past database/sql, outside of transactions of
 // the caller's.
-func (s *Store) insertNative(ctx context.Context, on conn, ms []store.NewMessage, ids []int64, out []store.Inserted) ([]store.Inserted, string, error) {
+func (s *Store) insertNative(ctx context.Context, on conn, ms []store.NewMessage, ids []int64, out []store.Inserted, form chunkForm) ([]store.Inserted, string, error) {
 	switch on.(type) {
 	case *sql.DB, ownTx:
 	default:
@@ -295,7 +307,7 @@ func (s *Store) insertNative(ctx context.Context, on conn, ms []store.NewMessage
 	if !s.hasNative() {
 		return out, "", store.ErrNoNative
 	}
-	cols := newColumns(ms, ids, true)
+	cols := newColumns(ms, ids, columnForm{native: true, mixed: form.mixed})
 	text := s.insertManyText(cols, false)
 	text = s.hot.get("native "+text, func() string {
 		return strings.NewReplacer("array_agg(id)::text", "array_agg(id)", "::bigint)::text", "::bigint)").Replace(text)

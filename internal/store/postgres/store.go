@@ -36,6 +36,7 @@ type Store struct {
 	hot      statements
 	noNative atomic.Bool // the pool's connections are of another driver
 	notifier *notifier
+	groups   groups
 	// oldAttempts is where retention goes on looking.
 	oldAttempts attemptPlace
 	// pauses and remotes serve claims.
@@ -57,7 +58,7 @@ func New(db *bun.DB, schema string) (*Store, error) {
 	}
 	s := &Store{db: db, sql: db.DB, schema: schema, prefix: quoteIdent(schema) + "."}
 	s.hot = prepare(s.prefix)
-	s.notifier = newNotifier(s)
+	s.notifier, s.groups.s = newNotifier(s), s
 	return s, nil
 }
 

@@ -20,6 +20,8 @@ var batchProperties = []property{
 	{"10,000 in order", batchThousands},
 	{"100,000 in one call", batchHundredThousand},
 	{"mixed messages keep their own settings", batchMixed},
+	{"a large batch keeps every field", batchLarge},
+	{"a large batch with one bad message stores nothing", batchLargeRefused},
 	{"a held key stores nothing and is named by its index", batchDuplicate},
 	{"a key that stands twice in the batch", batchTwice},
 	{"keys in opposite orders do not deadlock", batchOpposite},
@@ -75,6 +77,72 @@ func batchHundredThousand(t *testing.T, f *fixture) {
 		t.Skip("takes long")
 	}
 	f.wantBatch(100_000)
+}
+
+// largeBatch has messages of every sort but postponed ones.
+func largeBatch() []store.NewMessage {
+	ms := make([]store.NewMessage, 1200)
+	for i := range ms {
+		m := store.NewMessage{Queue: fmt.Sprintf("q%d", i%2), Payload: fmt.Sprintf(`{"i":%d,"ü":"\\n"}`, i), MaxRetries: 1 + i%900}
+		switch i % 6 {
+		case 1:
+			m.Priority, m.Timeout = -9, -1
+		case 2:
+			m.Priority, m.Timeout = 9, 1500*time.Millisecond
+		case 3:
+			m.Tenant, m.Headers = "t", map[string]string{"a": `"\`, "b": ""}
+		case 4:
+			m.CorrelationID, m.Kind = "c", "other"
+		case 5:
+			m.IdempotencyKey, m.Digest, m.KeyWindow = fmt.Sprint("k", i), "d", time.Hour
+		}
+		ms[i] = filled(m)
+	}
+	return ms
+}
+
+func batchLarge(t *testing.T, f *fixture) {
+	keyed := largeBatch()
+	plain := slices.DeleteFunc(largeBatch(), func(m store.NewMessage) bool { return m.IdempotencyKey != "" })
+	for _, ms := range [][]store.NewMessage{keyed, plain[:900], plain[:700]} {
+		ins, err := f.Store.InsertMany(t.Context(), nil, ms)
+		require.NoError(t, err)
+		require.Len(t, ins, len(ms))
+		ids := idsOf(ins)
+		require.True(t, slices.IsSorted(ids))
+		for i := 0; i < len(ms); i += 7 {
+			m, got := ms[i], f.get(ins[i].ID)
+			require.WithinDuration(t, ins[i].CreatedAt, got.CreatedAt, 0)
+			require.Equal(t, message.Message{
+				ID: ins[i].ID, Queue: m.Queue, Kind: m.Kind, Payload: m.Payload, Status: message.StatusPending,
+				Priority: m.Priority, Attempt: 1, MaxRetries: m.MaxRetries, Timeout: m.Timeout, Headers: m.Headers,
+				Tenant: m.Tenant, CorrelationID: m.CorrelationID, IdempotencyKey: m.IdempotencyKey,
+				CreatedAt: got.CreatedAt, UpdatedAt: got.UpdatedAt,
+			}, got)
+		}
+	}
+	require.Equal(t, len(keyed)+900+700, f.total())
+	_, err := f.Store.InsertMany(t.Context(), nil, keyed[600:])
+	require.ErrorAs(t, err, new(*message.DuplicateError))
+	require.Equal(t, len(keyed)+900+700, f.total())
+}
+
+// The engine refuses one of the messages when others have been written.
+func batchLargeRefused(t *testing.T, f *fixture) {
+	f.put(store.NewMessage{})
+	f.exec(`CREATE UNIQUE INDEX once_kind ON {{s}}messages (kind)`)
+	ms := largeBatch()
+	for i := range ms {
+		ms[i].IdempotencyKey, ms[i].Kind = "", fmt.Sprint("k", i)
+	}
+	ms[1100].Kind = "k3"
+	_, err := f.Store.InsertMany(t.Context(), nil, ms)
+	require.Error(t, err)
+	require.Equal(t, 1, f.total())
+	ms[1100].Kind = "k1100"
+	_, err = f.Store.InsertMany(t.Context(), nil, ms)
+	require.NoError(t, err)
+	require.Equal(t, 1+len(ms), f.total())
 }
 
 func batchMixed(t *testing.T, f *fixture) {

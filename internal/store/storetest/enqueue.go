@@ -2,8 +2,10 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,6 +28,7 @@ var enqueueProperties = []property{
 	{"a message that nobody stored is not found", enqueueUnknown},
 	{"sessions in different time zones agree", enqueueZones},
 	{"a call whose context has ended changes nothing", enqueueCancelled},
+	{"messages that come together are stored each as it is", enqueueTogether},
 }
 
 func enqueueKeepsFields(t *testing.T, f *fixture) {
@@ -275,4 +278,80 @@ func enqueueCancelled(t *testing.T, f *fixture) {
 	f.wantStatus(message.StatusProcessing, id)
 	w.settle(succeed(c))
 	require.Len(t, w.take("q", 10), 1)
+}
+
+// Messages that come one by one at the same time may share a statement. Each
+// keeps its own fields, and none pays for what is wrong with another.
+func enqueueTogether(t *testing.T, f *fixture) {
+	const senders, each = 24, 8
+	type sent struct {
+		want message.Message
+		err  error
+	}
+	results := make([]sent, senders*each)
+	begin := make(chan struct{})
+	var all sync.WaitGroup
+	for s := range senders {
+		all.Go(func() {
+			<-begin
+			for n := range each {
+				i := s*each + n
+				results[i].want, results[i].err = f.sendOdd(i)
+			}
+		})
+	}
+	close(begin)
+	all.Wait()
+
+	ids := map[int64]struct{}{}
+	refused := 0
+	for i, r := range results {
+		if i%16 == 15 && f.Engine.Name == PostgreSQL.Name { // SQLite would store it
+			require.Error(t, r.err, "message %d holds what no text can", i)
+			refused++
+			continue
+		}
+		require.NoError(t, r.err, "message %d", i)
+		got := f.get(r.want.ID)
+		require.WithinDuration(t, r.want.RetryAfter, got.RetryAfter, time.Microsecond, "message %d", i)
+		require.Equal(t, r.want.ExpiresAt.IsZero(), got.ExpiresAt.IsZero(), "message %d", i)
+		r.want.RetryAfter, r.want.ExpiresAt, r.want.UpdatedAt = got.RetryAfter, got.ExpiresAt, got.UpdatedAt
+		require.Equal(t, r.want, got, "message %d", i)
+		ids[got.ID] = struct{}{}
+	}
+	require.Len(t, ids, senders*each-refused)
+	require.Equal(t, len(ids), f.total(), "nothing is stored twice")
+}
+
+// sendOdd stores the i-th of a row of messages that have little in common, and
+// returns it as it should come back.
+func (f *fixture) sendOdd(i int) (message.Message, error) {
+	m := store.NewMessage{
+		Queue: fmt.Sprintf("q%d", i%3), Kind: fmt.Sprintf("k%d", i%2), Payload: fmt.Sprintf(`{"i":%d}`, i),
+		MaxRetries: 1 + i%7,
+	}
+	switch i % 16 {
+	case 3:
+		m.Priority, m.Timeout = -2, 3*time.Second
+	case 5:
+		m.Tenant, m.Headers = "acme", map[string]string{"a": `"\`, "ü": ""}
+	case 7:
+		m.Delay = time.Hour
+	case 9:
+		m.RunAt, m.ExpiresIn = time.Now().Add(2*time.Hour).Truncate(time.Microsecond), time.Hour
+	case 11:
+		m.CorrelationID = "c"
+	case 15:
+		m.Payload = "a\xff\x00"
+	}
+	in, err := f.Store.Insert(f.t.Context(), nil, &m)
+	want := message.Message{
+		ID: in.ID, Queue: m.Queue, Kind: m.Kind, Payload: m.Payload, Status: message.StatusPending,
+		Priority: m.Priority, Attempt: 1, MaxRetries: m.MaxRetries, Timeout: m.Timeout, Headers: m.Headers,
+		Tenant: m.Tenant, CorrelationID: m.CorrelationID, RetryAfter: in.RetryAfter, CreatedAt: in.CreatedAt,
+	}
+	if m.ExpiresIn > 0 {
+		want.ExpiresAt = in.RetryAfter.Add(m.ExpiresIn)
+	}
+	return want, err
 }
