@@ -28,11 +28,14 @@ type DeadLetterOptions struct {
 	// instead of those that wait for somebody.
 	Resolved bool
 	// Cursor is DeadLetterPage.Next of the page before; empty is the first
-	// page. The other fields, but for Limit, must be those of that page.
+	// page. The other fields, but for Limit and Preview, must be those of
+	// that page.
 	Cursor string
 	// Limit is the largest number of letters, 1 to MaxPageSize. Defaults to
 	// DefaultPageSize.
 	Limit int
+	// Preview is that of ListOptions; it cuts stacks as well.
+	Preview int
 }
 
 // DeadLetterPage is one page of a list of dead letters.
@@ -77,7 +80,8 @@ func (d *DeadLetters) List(ctx context.Context, opts DeadLetterOptions) (DeadLet
 		Queue: opts.Queue, Kind: opts.Kind, Tenant: opts.Tenant,
 		ErrorClass: opts.ErrorClass, Fingerprint: opts.Fingerprint, Decision: opts.Decision,
 		Resolved: opts.Resolved, After: after,
-		Limit: limit + 1, // the one too many tells of a next page
+		Preview: opts.Preview,
+		Limit:   limit + 1, // the one too many tells of a next page
 	})
 	if err != nil {
 		return DeadLetterPage{}, fmt.Errorf("list dead letters: %w", err)
@@ -157,6 +161,7 @@ func (o DeadLetterOptions) check() (limit int, after int64, err error) {
 		p.add("decision", message.CodeInvalid, "decision must be one of %s.", message.Decisions())
 	}
 	limit = p.limit(o.Limit)
+	p.preview(o.Preview)
 	after, err = decodeCursor(o.Cursor, o.scope()...)
 	p.collect(err)
 	return limit, after, p.err()

@@ -34,7 +34,7 @@ type ListOptions struct {
 	// Descending puts the newest message first instead of the oldest.
 	Descending bool
 	// Cursor is Page.Next of the page before; empty is the first page. The
-	// other fields, but for Limit, must be those of that page.
+	// other fields, but for Limit and Preview, must be those of that page.
 	Cursor string
 	// Offset is how many messages to skip, 0 to MaxOffset. All of them are
 	// looked at, so later pages cost more; a cursor costs the same on every
@@ -43,6 +43,10 @@ type ListOptions struct {
 	// Limit is the largest number of messages, 1 to MaxPageSize. Defaults
 	// to DefaultPageSize.
 	Limit int
+	// Preview cuts payloads to at most so many bytes, in the database, and
+	// errors too, which then end in an ellipsis. The size of a payload that
+	// was cut is in its PayloadBytes. 0, the default, cuts nothing.
+	Preview int
 }
 
 // Page is one page of a list.
@@ -70,7 +74,7 @@ func (c *Client) List(ctx context.Context, opts ListOptions) (Page, error) {
 	}
 	q := store.ListQuery{
 		Queue: opts.Queue, Kind: opts.Kind, Tenant: opts.Tenant, CorrelationID: opts.CorrelationID,
-		Status: opts.Status, After: after, Descending: opts.Descending,
+		Status: opts.Status, After: after, Descending: opts.Descending, Preview: opts.Preview,
 	}
 	page := Page{Messages: []message.Message{}} // JSON shows an empty list, not null
 	for range listRounds {
@@ -107,6 +111,7 @@ func (o ListOptions) check() (limit int, after int64, skip int, err error) {
 		p.collect(err)
 	}
 	limit = p.limit(o.Limit)
+	p.preview(o.Preview)
 	after, skip, err = decodeListCursor(o.Cursor, o.scope())
 	p.collect(err)
 	switch {
@@ -154,6 +159,12 @@ func (o ListOptions) scope() []string {
 // filter checks a text that is compared with a name.
 func (p *problems) filter(field, s string) {
 	p.collect(name.Optional(field, s, message.MaxNameLength))
+}
+
+func (p *problems) preview(n int) {
+	if n < 0 {
+		p.add("preview", message.CodeOutOfRange, "preview must not be negative.")
+	}
 }
 
 // limit returns the size of the page.

@@ -3,6 +3,7 @@ package client_test
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,5 +208,43 @@ func TestListOffset(t *testing.T) {
 			_, err := b.List(t.Context(), opts)
 			require.ErrorContains(t, err, "offset")
 		}
+	})
+}
+
+// A preview says what it left out, on every page; Get shows all.
+func TestListPreviews(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *rig) {
+		const n = 5
+		text := strings.Repeat("ü", 1000)
+		for range n {
+			_, err := b.EnqueueRaw(t.Context(), "raw", text, nil)
+			require.NoError(t, err)
+		}
+		opts := client.ListOptions{Limit: 2, Preview: 101}
+		seen := 0
+		for {
+			page, err := b.List(t.Context(), opts)
+			require.NoError(t, err)
+			for _, m := range page.Messages {
+				seen++
+				require.Equal(t, text[:100], m.Payload)
+				require.Equal(t, len(text), m.PayloadBytes)
+			}
+			if page.Next == "" {
+				break
+			}
+			opts.Cursor = page.Next
+			opts.Preview = 100 + seen%2 // another one on every page
+		}
+		require.Equal(t, n, seen)
+		for _, m := range b.all(t, client.ListOptions{}) {
+			require.Equal(t, text, m.Payload)
+			require.Zero(t, m.PayloadBytes)
+		}
+		_, err := b.List(t.Context(), client.ListOptions{Preview: -1})
+		requireField(t, err, "preview")
+		_, err = b.DeadLetters().List(t.Context(), client.DeadLetterOptions{Preview: -1})
+		requireField(t, err, "preview")
 	})
 }

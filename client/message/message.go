@@ -14,6 +14,9 @@ type Message struct {
 	Kind string `json:"kind"`
 	// Payload is opaque text: whatever was enqueued, byte for byte.
 	Payload string `json:"payload"`
+	// PayloadBytes is the size of the whole payload where Payload is only
+	// its beginning, as in a list with a preview; 0 where it is whole.
+	PayloadBytes int `json:"payload_bytes,omitempty"`
 	// Status is where the message stood when this copy was made.
 	Status Status `json:"status"`
 	// Priority orders ready messages of one queue: lower runs sooner.

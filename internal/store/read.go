@@ -25,6 +25,9 @@ type ListQuery struct {
 	Limit int
 	// Scan bounds the rows looked at; 0 is the store's default.
 	Scan int
+	// Preview is how many bytes of payloads and errors are returned; 0 is
+	// all. See Preview; the database sends no more than PreviewRead.
+	Preview int
 }
 
 // ListPage is one page of a list.
@@ -57,6 +60,8 @@ type LetterQuery struct {
 	// After is the letter id where the page begins, newest first.
 	After int64
 	Limit int
+	// Preview is that of ListQuery, of stacks too.
+	Preview int
 }
 
 // PurgeQuery selects dead letters to delete.

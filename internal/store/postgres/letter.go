@@ -34,7 +34,7 @@ func (s *Store) Letters(ctx context.Context, q store.LetterQuery) ([]message.Dea
 	if q.After > 0 {
 		c.add("d.letter_id < ?::bigint", q.After)
 	}
-	letters, err := s.letters(ctx, &c, q.Limit)
+	letters, err := s.letters(ctx, &c, q.Limit, q.Preview)
 	if err != nil {
 		return nil, fmt.Errorf("list dead letters: %w", mapError(err))
 	}
@@ -45,7 +45,7 @@ func (s *Store) Letters(ctx context.Context, q store.LetterQuery) ([]message.Dea
 func (s *Store) Letter(ctx context.Context, id int64) (message.DeadLetter, error) {
 	var c conditions
 	c.add("d.message_id = ?::bigint", id)
-	letters, err := s.letters(ctx, &c, 1)
+	letters, err := s.letters(ctx, &c, 1, 0)
 	if err != nil {
 		return message.DeadLetter{}, fmt.Errorf("get dead letter of message %d: %w", id, mapError(err))
 	}
@@ -55,8 +55,8 @@ func (s *Store) Letter(ctx context.Context, id int64) (message.DeadLetter, error
 	return letters[0], nil
 }
 
-func (s *Store) letters(ctx context.Context, c *conditions, limit int) ([]message.DeadLetter, error) {
-	rows, err := s.sql.QueryContext(ctx, s.text(`SELECT `+deadColumns+letterColumns+`
+func (s *Store) letters(ctx context.Context, c *conditions, limit, preview int) ([]message.DeadLetter, error) {
+	rows, err := s.sql.QueryContext(ctx, s.text(`SELECT `+previewed(deadColumns+letterColumns, "d.payload", preview)+`
 	FROM {{s}}dead_letters d WHERE `+c.String()+`
 	ORDER BY d.letter_id DESC LIMIT `+strconv.Itoa(max(limit, 1))), c.args...)
 	if err != nil {
@@ -69,11 +69,12 @@ func (s *Store) letters(ctx context.Context, c *conditions, limit int) ([]messag
 			r                     row
 			l                     message.DeadLetter
 			first, last, resolved sql.NullTime
+			size                  int
 		)
 		if err := rows.Scan(r.dest(&l.LetterID, &l.Decision, &l.FailureKind, &l.ErrorClass,
 			&l.ErrorMessage, &l.Stack, &l.Fingerprint, &first, &last,
 			&l.DeadAt, &resolved, &l.Resolution, &l.ResolvedBy, &l.ResolveReason,
-			&l.WorkerVersion, &l.TraceID)...); err != nil {
+			&l.WorkerVersion, &l.TraceID, &size)...); err != nil {
 			return nil, err
 		}
 		if l.Message, err = r.message(); err != nil {
@@ -83,6 +84,7 @@ func (s *Store) letters(ctx context.Context, c *conditions, limit int) ([]messag
 		l.AttemptsUsed = l.RetryCount
 		l.FirstFailedAt, l.LastFailedAt = timeOf(first), timeOf(last)
 		l.DeadAt, l.ResolvedAt = l.DeadAt.UTC(), timeOf(resolved)
+		store.PreviewLetter(&l, preview, size)
 		letters = append(letters, l)
 	}
 	return letters, rows.Err()

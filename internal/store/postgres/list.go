@@ -135,8 +135,8 @@ func (s *Store) list(ctx context.Context, q store.ListQuery) (page store.ListPag
 			return page, err
 		}
 	}
-	statement, args := text(func(p arm) string { return p.columns }, limit+1)
-	page.Messages, err = s.messages(ctx, statement, args)
+	statement, args := text(func(p arm) string { return previewed(p.columns, p.id[:2]+"payload", q.Preview) }, limit+1)
+	page.Messages, err = s.messages(ctx, statement, args, q.Preview)
 	if err != nil {
 		return page, err
 	}
@@ -171,8 +171,8 @@ func (s *Store) scanBound(ctx context.Context, q store.ListQuery, after int64, p
 	return bound, err
 }
 
-// messages reads rows of the columns in row.
-func (s *Store) messages(ctx context.Context, statement string, args []any) ([]message.Message, error) {
+// messages reads rows of the columns in row, previewed.
+func (s *Store) messages(ctx context.Context, statement string, args []any, preview int) ([]message.Message, error) {
 	rows, err := s.sql.QueryContext(ctx, s.text(statement), args...)
 	if err != nil {
 		return nil, err
@@ -181,13 +181,15 @@ func (s *Store) messages(ctx context.Context, statement string, args []any) ([]m
 	var all []message.Message
 	for rows.Next() {
 		var r row
-		if err := rows.Scan(r.dest()...); err != nil {
+		var size int
+		if err := rows.Scan(r.dest(&size)...); err != nil {
 			return nil, err
 		}
 		m, err := r.message()
 		if err != nil {
 			return nil, err
 		}
+		store.Preview(&m, preview, size)
 		all = append(all, m)
 	}
 	return all, rows.Err()

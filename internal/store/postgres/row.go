@@ -4,9 +4,12 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/store"
 )
 
 // The columns of a message wherever it stands, in the order of row.dest. A
@@ -33,6 +36,21 @@ const (
 	d.retry_count, d.max_retries, d.priority, d.losses, d.snoozes, d.replay_count, d.queue, d.kind, d.payload,
 	d.headers::text AS headers, d.tenant, d.correlation_id, d.idempotency_key, d.error_message AS last_error`
 )
+
+// previewed adds the size of the payload to the columns, and unless n is 0
+// takes of long texts only what a preview of n bytes needs. The server reads
+// no more of a value than that, nor anything to tell its size.
+func previewed(columns, payload string, n int) string {
+	if n <= 0 {
+		return columns + ", 0"
+	}
+	characters := ", " + strconv.Itoa(store.PreviewRead(n)) + ")"
+	return strings.NewReplacer(
+		"m.payload", "left(m.payload"+characters, "a.payload", "left(a.payload"+characters, "d.payload", "left(d.payload"+characters,
+		"m.last_error", "left(m.last_error"+characters, "a.last_error", "left(a.last_error"+characters,
+		"d.error_message", "left(d.error_message"+characters, "d.stack", "left(d.stack"+characters,
+	).Replace(columns) + ", coalesce(octet_length(" + payload + "), 0)"
+}
 
 // row reads the columns above.
 type row struct {

@@ -34,7 +34,7 @@ func (s *Store) Letters(ctx context.Context, q store.LetterQuery) ([]message.Dea
 	if q.After > 0 {
 		c.add("m.letter_id < ?", q.After)
 	}
-	letters, err := s.letters(ctx, &c, q.Limit)
+	letters, err := s.letters(ctx, &c, q.Limit, q.Preview)
 	if err != nil {
 		return nil, fmt.Errorf("list dead letters: %w", s.mapError(ctx, err))
 	}
@@ -45,7 +45,7 @@ func (s *Store) Letters(ctx context.Context, q store.LetterQuery) ([]message.Dea
 func (s *Store) Letter(ctx context.Context, id int64) (message.DeadLetter, error) {
 	var c conditions
 	c.add("m.message_id = ?", id)
-	letters, err := s.letters(ctx, &c, 1)
+	letters, err := s.letters(ctx, &c, 1, 0)
 	if err != nil {
 		return message.DeadLetter{}, fmt.Errorf("get dead letter of message %d: %w", id, s.mapError(ctx, err))
 	}
@@ -55,8 +55,8 @@ func (s *Store) Letter(ctx context.Context, id int64) (message.DeadLetter, error
 	return letters[0], nil
 }
 
-func (s *Store) letters(ctx context.Context, c *conditions, limit int) ([]message.DeadLetter, error) {
-	rows, err := s.sql.QueryContext(ctx, `SELECT `+deadColumns+letterColumns+` FROM `+deadTables+` WHERE `+c.String()+`
+func (s *Store) letters(ctx context.Context, c *conditions, limit, preview int) ([]message.DeadLetter, error) {
+	rows, err := s.sql.QueryContext(ctx, `SELECT `+previewed(deadColumns+letterColumns, preview)+` FROM `+deadTables+` WHERE `+c.String()+`
 	ORDER BY m.letter_id DESC LIMIT ?`, append(c.args, max(limit, 1))...)
 	if err != nil {
 		return nil, err
@@ -68,11 +68,12 @@ func (s *Store) letters(ctx context.Context, c *conditions, limit int) ([]messag
 			r                           row
 			l                           message.DeadLetter
 			first, last, dead, resolved sql.NullInt64
+			size                        int
 		)
 		if err := rows.Scan(r.dest(&l.LetterID, &l.Decision, &l.FailureKind, &l.ErrorClass,
 			&l.ErrorMessage, &l.Stack, &l.Fingerprint, &first, &last,
 			&dead, &resolved, &l.Resolution, &l.ResolvedBy, &l.ResolveReason,
-			&l.WorkerVersion, &l.TraceID)...); err != nil {
+			&l.WorkerVersion, &l.TraceID, &size)...); err != nil {
 			return nil, err
 		}
 		if l.Message, err = r.message(); err != nil {
@@ -82,6 +83,7 @@ func (s *Store) letters(ctx context.Context, c *conditions, limit int) ([]messag
 		l.AttemptsUsed = l.RetryCount
 		l.FirstFailedAt, l.LastFailedAt = timeOf(first), timeOf(last)
 		l.DeadAt, l.ResolvedAt = timeOf(dead), timeOf(resolved)
+		store.PreviewLetter(&l, preview, size)
 		letters = append(letters, l)
 	}
 	return letters, rows.Err()

@@ -139,12 +139,12 @@ func (s *Store) list(ctx context.Context, q store.ListQuery) (page store.ListPag
 			return page, err
 		}
 	}
-	statement, args := text(func(p arm) string { return p.columns }, limit+1)
+	statement, args := text(func(p arm) string { return previewed(p.columns, q.Preview) }, limit+1)
 	rows, err := s.sql.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return page, err
 	}
-	if page.Messages, err = readMessages(rows); err != nil {
+	if page.Messages, err = readMessages(rows, q.Preview); err != nil {
 		return page, err
 	}
 	switch {

@@ -4,8 +4,11 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/store"
 )
 
 // The columns of a message wherever it stands, in the order of row.dest; m is
@@ -80,19 +83,35 @@ func (r *row) message() (message.Message, error) {
 // next counts one more, unless the counter is full.
 func next(n int) int { return max(n, n+1) }
 
-// readMessages collects rows of the columns above.
-func readMessages(rows *sql.Rows) ([]message.Message, error) {
+// previewed adds the size of the payload to the columns, and unless n is 0
+// takes of long texts only what a preview of n bytes needs. Of texts there are
+// bytes, whatever they hold; a text of SQLite would end with its first NUL.
+func previewed(columns string, n int) string {
+	if n <= 0 {
+		return columns + ", 0"
+	}
+	bytes := " AS BLOB), 1, " + strconv.Itoa(store.PreviewRead(n)) + ")"
+	return strings.NewReplacer(
+		"c.payload", "substr(CAST(c.payload"+bytes, "m.last_error", "substr(CAST(m.last_error"+bytes,
+		"m.error_message", "substr(CAST(m.error_message"+bytes, "m.stack", "substr(CAST(m.stack"+bytes,
+	).Replace(columns) + ", coalesce(length(CAST(c.payload AS BLOB)), 0)"
+}
+
+// readMessages collects rows of the columns above, previewed.
+func readMessages(rows *sql.Rows, preview int) ([]message.Message, error) {
 	defer func() { _ = rows.Close() }()
 	var all []message.Message
 	for rows.Next() {
 		var r row
-		if err := rows.Scan(r.dest()...); err != nil {
+		var size int
+		if err := rows.Scan(r.dest(&size)...); err != nil {
 			return nil, err
 		}
 		m, err := r.message()
 		if err != nil {
 			return nil, err
 		}
+		store.Preview(&m, preview, size)
 		all = append(all, m)
 	}
 	return all, rows.Err()

@@ -81,6 +81,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened, only ...string) {
 		{"trace", traceProperties},
 		{"purge", purgeProperties},
 		{"list", listProperties},
+		{"preview", previewProperties},
 		{"stats", statsProperties},
 		{"retain", retainProperties},
 		{"gauge", gaugeProperties},

@@ -137,6 +137,8 @@ one that exists is replaced.`,
 	query := letterFilters(cmd.Flags())
 	cmd.RunE = a.does(a.operates(func(ctx context.Context, o *operator, _ []string) error {
 		l := letters(query, resolved)
+		l.query.Set("whole", "true")
+		l.page = wholeRows
 		if out == "" || out == "-" {
 			_, err := o.walk(ctx, l, paging{}, a.line)
 			return err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,8 @@ const (
 	defaultRows = 20
 	// pageRows is the largest page that the API gives.
 	pageRows = 100
+	// wholeRows is the largest page that comes with payloads in whole.
+	wholeRows = 10
 	// cellWidth is the longest text of a table's cell, in characters.
 	cellWidth = 60
 )
@@ -44,6 +47,8 @@ type listing struct {
 	key string
 	// whole is a list that comes without pages.
 	whole bool
+	// page is the size of a page, 0 the largest.
+	page int
 }
 
 // walk calls each with every row, page after page, and returns the cursor of
@@ -58,7 +63,7 @@ func (o *operator) walk(ctx context.Context, l listing, p paging, each func(row 
 	}
 	left, cursor := p.limit, p.cursor
 	for {
-		size := pageRows
+		size := cmp.Or(l.page, pageRows)
 		if p.limit > 0 {
 			size = min(size, left)
 		}

@@ -22,6 +22,7 @@ import (
 type desk struct {
 	*client.Client
 	flags []string
+	db    testdb.DB
 }
 
 // desks runs the body on both engines, by the database and over HTTP.
@@ -36,7 +37,7 @@ func desks(t *testing.T, body func(t *testing.T, d *desk)) {
 			if db.Schema != "" {
 				flags = []string{"--database-url", db.URL, "--schema", db.Schema}
 			}
-			body(t, &desk{c, flags})
+			body(t, &desk{c, flags, db})
 		})
 		t.Run("http", func(t *testing.T) {
 			text, token, err := reaper.NewToken("ada", []string{reaper.RoleAdmin, reaper.RoleProducer}, nil)
@@ -47,7 +48,7 @@ func desks(t *testing.T, body func(t *testing.T, d *desk)) {
 			t.Cleanup(server.Close)
 			file := filepath.Join(t.TempDir(), "token")
 			require.NoError(t, os.WriteFile(file, []byte(text+"\n"), 0o600))
-			body(t, &desk{c, []string{"--api-url", server.URL + "/styx", "--api-token-file", file}})
+			body(t, &desk{c, []string{"--api-url", server.URL + "/styx", "--api-token-file", file}, db})
 		})
 	})
 }

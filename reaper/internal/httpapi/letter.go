@@ -13,7 +13,7 @@ func (h *Handler) letters(c *call) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := client.DeadLetterOptions{Limit: client.DefaultPageSize}
+	var opts client.DeadLetterOptions
 	var decision string
 	q.text("queue", &opts.Queue)
 	q.text("kind", &opts.Kind)
@@ -22,7 +22,7 @@ func (h *Handler) letters(c *call) (*reply, error) {
 	q.text("fingerprint", &opts.Fingerprint)
 	q.text("decision", &decision)
 	q.boolean("resolved", &opts.Resolved)
-	q.integer("limit", 1, MaxLimit, &opts.Limit)
+	q.page(&opts.Limit, &opts.Preview)
 	q.text("cursor", &opts.Cursor)
 	if err := q.err(); err != nil {
 		return nil, err

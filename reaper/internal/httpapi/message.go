@@ -10,7 +10,24 @@ const (
 	MaxLimit = 100
 	// MaxOffset is the largest offset of a list.
 	MaxOffset = 1_000_000
+	// MaxWhole is the largest page of a list that shows texts in whole.
+	MaxWhole = 10
+	// Preview is how many bytes of a payload, an error or a stack other
+	// lists show.
+	Preview = 1 << 10
 )
+
+// page reads how much of a list is wanted: how many rows, and whether their
+// texts in whole.
+func (q *query) page(limit, preview *int) {
+	whole, most := false, MaxLimit
+	q.boolean("whole", &whole)
+	*limit, *preview = client.DefaultPageSize, Preview
+	if whole {
+		*limit, *preview, most = MaxWhole, 0, MaxWhole
+	}
+	q.integer("limit", 1, most, limit)
+}
 
 // listQueue lists one queue.
 func (h *Handler) listQueue(c *call) (*reply, error) {
@@ -31,14 +48,14 @@ func (h *Handler) listMessages(c *call, queue func(q *query) string) (*reply, er
 	if err != nil {
 		return nil, err
 	}
-	opts := client.ListOptions{Limit: client.DefaultPageSize, Queue: queue(q)}
+	opts := client.ListOptions{Queue: queue(q)}
 	var status string
 	q.text("status", &status)
 	q.text("kind", &opts.Kind)
 	q.text("tenant", &opts.Tenant)
 	q.text("correlation_id", &opts.CorrelationID)
 	q.order(&opts.Descending)
-	q.integer("limit", 1, MaxLimit, &opts.Limit)
+	q.page(&opts.Limit, &opts.Preview)
 	q.integer("offset", 0, MaxOffset, &opts.Offset)
 	q.text("cursor", &opts.Cursor)
 	if q.has("cursor") && q.has("offset") {

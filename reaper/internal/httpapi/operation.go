@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 
@@ -27,6 +28,8 @@ var operations = sync.OnceValue(func() map[string]operation {
 	badQuery := []int{http.StatusUnprocessableEntity}
 	cursor := parameter("cursor", object{"type": "string"}, "next_cursor of the page before")
 	limit := parameter("limit", object{"type": "integer", "minimum": 1, "maximum": MaxLimit, "default": client.DefaultPageSize}, "")
+	whole := parameter("whole", object{"type": "boolean", "default": false}, fmt.Sprintf(
+		"payloads, errors and stacks in whole, on pages of at most %d, and not the first %d bytes of each", MaxWhole, Preview))
 	queue := parameter("queue", object{"type": "string"}, "")
 	kind := parameter("kind", object{"type": "string"}, "")
 	tenant := parameter("tenant", object{"type": "string"}, "")
@@ -34,7 +37,7 @@ var operations = sync.OnceValue(func() map[string]operation {
 		parameter("status", object{"type": "string", "enum": message.Statuses()}, ""), kind, tenant,
 		parameter("correlation_id", object{"type": "string"}, ""),
 		parameter("order", object{"type": "string", "enum": []string{"asc", "desc"}, "default": "asc"}, "by id"),
-		limit, cursor,
+		limit, whole, cursor,
 		parameter("offset", object{"type": "integer", "minimum": 0, "maximum": MaxOffset, "default": 0}, "not beside a cursor"),
 	}
 	decision := func(request string) operation {
@@ -71,7 +74,7 @@ var operations = sync.OnceValue(func() map[string]operation {
 			queue, kind, tenant, parameter("error_class", object{"type": "string"}, ""),
 			parameter("fingerprint", object{"type": "string"}, ""),
 			parameter("decision", object{"type": "string", "enum": message.Decisions()}, ""),
-			parameter("resolved", object{"type": "boolean", "default": false}, "those that are done with"), limit, cursor,
+			parameter("resolved", object{"type": "boolean", "default": false}, "those that are done with"), limit, whole, cursor,
 		}},
 		"purge":       {request: "Purge", response: "Purged", success: fine},
 		"listQueues":  {response: "Queues", success: fine, problems: badQuery},

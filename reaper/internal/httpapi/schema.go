@@ -123,7 +123,7 @@ func messageProperties() object {
 		"expires_at": maybeMoment(), "headers": object{"type": "object", "additionalProperties": of("string")},
 		"tenant": maybe("string"), "correlation_id": maybe("string"), "idempotency_key": maybe("string"),
 		"lease_token": of("integer"), "deadline": maybeMoment(), "worker_losses": of("integer"), "snoozes": of("integer"),
-		"replay_count": of("integer"),
+		"replay_count": of("integer"), "payload_bytes": of("integer"), "payload_truncated": of("boolean"),
 	}
 }
 

@@ -34,6 +34,11 @@ type messageView struct {
 	WorkerLosses      int               `json:"worker_losses"`
 	Snoozes           int               `json:"snoozes"`
 	ReplayCount       int               `json:"replay_count"`
+
+	// PayloadBytes is the size of the whole payload, of which a list may
+	// show the beginning only.
+	PayloadBytes     int  `json:"payload_bytes"`
+	PayloadTruncated bool `json:"payload_truncated"`
 }
 
 // atOnce is the least delay that counts as one. What comes back without one,
@@ -53,6 +58,7 @@ func (c *caller) viewOf(m *message.Message) *messageView {
 		Headers: m.Headers, Tenant: text(m.Tenant), CorrelationID: text(m.CorrelationID),
 		IdempotencyKey: text(m.IdempotencyKey), LeaseToken: m.LeaseToken, Deadline: moment(m.Deadline),
 		WorkerLosses: m.WorkerLosses, Snoozes: m.Snoozes, ReplayCount: m.ReplayCount,
+		PayloadBytes: max(m.PayloadBytes, len(m.Payload)), PayloadTruncated: m.PayloadBytes > 0,
 	}
 	if m.Status == message.StatusPending && m.RetryAfter.Sub(m.UpdatedAt) < atOnce {
 		v.RetryAfter = nil
@@ -61,7 +67,7 @@ func (c *caller) viewOf(m *message.Message) *messageView {
 		v.Headers = map[string]string{}
 	}
 	if !c.sees() {
-		v.Payload, v.LastError = nil, nil
+		v.Payload, v.LastError, v.PayloadTruncated = nil, nil, false
 	}
 	return v
 }
