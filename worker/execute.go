@@ -150,12 +150,16 @@ func (e *abandonedError) ErrorClass() string { return "worker.Abandoned" }
 // decide turns what a handler returned into a settlement. When a method of
 // the error panics, that panic is the failure.
 func (r *run) decide(t *task, err error) (s store.Settlement) {
-	defer func() {
-		if v := recover(); v != nil {
-			s = r.outcome(t, panicked(fmt.Sprintf("a method of the handler's error panicked: %v", v)))
-		}
-	}()
-	return r.outcome(t, err)
+	if err == nil {
+		return r.outcome(t, nil)
+	}
+	if gone := apart(func() { s = r.outcome(t, err) }); gone != nil {
+		return r.outcome(t, &PanicError{
+			Value: fmt.Sprintf("a method of the handler's error panicked: %v", gone.cause()),
+			Stack: gone.Stack, frame: gone.frame,
+		})
+	}
+	return s
 }
 
 func (r *run) outcome(t *task, err error) store.Settlement {

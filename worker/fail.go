@@ -80,13 +80,11 @@ func (r *run) classify(t *task, v verdict, err error) message.FailureKind {
 }
 
 func (r *run) ask(t *task, c Classifier, err error) (kind message.FailureKind) {
-	defer func() {
-		if v := recover(); v != nil {
-			r.log.callback(t, "classifier", v)
-			kind = ""
-		}
-	}()
-	return c(err)
+	if gone := apart(func() { kind = c(err) }); gone != nil {
+		r.log.callback(t, "classifier", gone.cause())
+		return ""
+	}
+	return kind
 }
 
 // delay asks the retry policy of the kind, the queue or the worker.
@@ -96,11 +94,9 @@ func (r *run) delay(t *task, kind message.FailureKind, err error) (d time.Durati
 		policy = t.queue.spec.RetryPolicy
 	}
 	f := Failure{Message: t.m.Message, Attempt: t.m.Attempt, Kind: kind, Err: err}
-	defer func() {
-		if v := recover(); v != nil {
-			r.log.callback(t, "retry policy", v)
-			d = Exponential{}.Delay(f)
-		}
-	}()
-	return max(policy.Delay(f), time.Millisecond)
+	if gone := apart(func() { d = policy.Delay(f) }); gone != nil {
+		r.log.callback(t, "retry policy", gone.cause())
+		d = Exponential{}.Delay(f)
+	}
+	return max(d, time.Millisecond)
 }

@@ -18,16 +18,17 @@ import (
 // for outcomes that count: of a lost lease or of an outcome that could not be
 // recorded nothing is told, nor of messages that are given back or snoozed.
 // What a crash interrupts is not told either; the database is the truth, and
-// hooks are not a queue. They run, one at a time, in the goroutine that
-// records outcomes (after a CompleteTx in the handler's), which waits for
-// them: a slow hook delays every other outcome of this worker.
+// hooks are not a queue. They run one at a time, and what records outcomes
+// (after a CompleteTx the handler's goroutine) waits for them: a slow hook
+// delays every other outcome of this worker.
 //
 // A hook's context has the values of the handler's, its span among them,
 // though that has ended, and does not end itself. The message is a copy, as it
-// was claimed but for its Status. A panic is logged and changes nothing.
+// was claimed but for its Status. A panic or a runtime.Goexit is logged and
+// changes nothing.
 type Hooks struct {
-	// Started is called before the handler, in its goroutine and with its
-	// context.
+	// Started is called before the handler, which waits for it, with the
+	// handler's context.
 	Started func(ctx context.Context, m *message.Message)
 	// Succeeded is called for a message that has succeeded, an ignored one
 	// too.
@@ -97,12 +98,9 @@ func (r *run) recorded(ctx context.Context, t *task, s *store.Settlement) {
 }
 
 func (r *run) call(t *task, name string, hook func()) {
-	defer func() {
-		if v := recover(); v != nil {
-			r.log.hook(t, name, fmt.Sprint(v))
-		}
-	}()
-	hook()
+	if gone := apart(hook); gone != nil {
+		r.log.hook(t, name, fmt.Sprint(gone.cause()))
+	}
 }
 
 // traceparent is what a failure keeps of the attempt's span.

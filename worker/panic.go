@@ -44,6 +44,34 @@ func (e *PanicError) ErrorClass() string {
 	return fmt.Sprintf("panic(%T)", e.Value)
 }
 
+// cause is what is logged of it.
+func (e *PanicError) cause() any {
+	if e.Value == nil {
+		return e.ErrorClass()
+	}
+	return e.Value
+}
+
+// apart calls what others have written in a goroutine of its own and waits for
+// it: a runtime.Goexit there, such as that of a test which fails, must not end
+// the goroutine that has a message to settle. It returns nil when f returned.
+func apart(f func()) *PanicError {
+	end := make(chan *PanicError)
+	go func() {
+		returned := false
+		defer func() {
+			if returned {
+				end <- nil
+			} else {
+				end <- panicked(recover())
+			}
+		}()
+		f()
+		returned = true
+	}()
+	return <-end
+}
+
 // panicked makes the error in a deferred function.
 func panicked(value any) *PanicError {
 	stack, frame := failure.Stack("github.com/styxmq/styx/worker.")
