@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/styxmq/styx/internal/store"
 )
@@ -12,9 +14,8 @@ import (
 //
 // Locks: the messages' rows, in the order of their ids, each found by the
 // primary key (the LATERAL with its LIMIT leaves no other way). A row that
-// someone has locked is being taken away or completed in a transaction; it
-// is left to that. What goes
-// back to pending enters through messages_due.
+// someone has locked is left out; see failSkipped. What goes back to pending
+// enters through messages_due.
 //
 // Parameters: $1 worker, $2 ids, $3 tokens, $4 verbs, $5 delays and $6
 // durations in microseconds, $7 reasons, $8 kinds of failure, $9 decisions,
@@ -87,6 +88,54 @@ var failText = strings.NewReplacer(
 // sorted by id.
 func (s *Store) fail(ctx context.Context, on conn, workerID int64, batch []store.Settlement, of []int, settled map[int64]struct{}) error {
 	return collectIDs(ctx, on, s.hot.get("fail", func() string { return failText }), failArgs(workerID, batch, of), settled)
+}
+
+// How long fail is repeated for what somebody has locked: at first after the
+// one, at last after the other, twice as long each time, 1.3 s in all.
+const skippedFirst, skippedLast = 5 * time.Millisecond, 640 * time.Millisecond
+
+// failSkipped repeats fail for what it left out although the worker holds it.
+// A claim whose snapshot is older than the one that took a message locks the
+// newest version of its row before it sees that there is nothing to take, and
+// holds the lock until it commits. What stays locked for longer is being taken
+// away or completed in a transaction. Locks: as fail.
+func (s *Store) failSkipped(ctx context.Context, workerID int64, batch []store.Settlement, of []int, settled map[int64]struct{}) error {
+	for wait := skippedFirst; len(of) > 0; wait *= 2 {
+		held := make(map[int64]struct{}, len(of))
+		if err := s.held(ctx, workerID, batch, of, held); err != nil {
+			return err
+		}
+		of = slices.DeleteFunc(of, func(i int) bool {
+			_, ok := held[batch[i].ID]
+			return !ok
+		})
+		if len(of) == 0 || wait > skippedLast {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(wait):
+		}
+		if err := s.fail(ctx, s.sql, workerID, batch, of, settled); err != nil {
+			return err
+		}
+		of = missing(batch, of, settled)
+	}
+	return nil
+}
+
+// held finds those of a batch that the worker holds, by the snapshot. Index:
+// the primary key.
+func (s *Store) held(ctx context.Context, workerID int64, batch []store.Settlement, of []int, found map[int64]struct{}) error {
+	ids, tokens := make([]int64, len(of)), make([]int64, len(of))
+	for n, i := range of {
+		ids[n], tokens[n] = batch[i].ID, batch[i].Token
+	}
+	return collectIDs(ctx, s.sql, s.text(`SELECT u.id FROM unnest($2::bigint[], $3::bigint[]) AS u (id, token) CROSS JOIN LATERAL (
+	SELECT FROM {{s}}messages m
+	 WHERE m.id = u.id AND m.lease_token = u.token AND m.worker_id = $1 AND m.status = 1 LIMIT 1) m`),
+		[]any{workerID, intArray(ids), intArray(tokens)}, found)
 }
 
 // failArgs are the parameters, with the first one given.

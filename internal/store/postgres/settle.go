@@ -87,6 +87,9 @@ func (s *Store) settleOnce(ctx context.Context, workerID int64, batch []store.Se
 		if err := s.fail(ctx, s.sql, workerID, batch, bad, settled); err != nil {
 			return err
 		}
+		if err := s.failSkipped(ctx, workerID, batch, missing(batch, bad, settled), settled); err != nil {
+			return err
+		}
 	}
 	left := missing(batch, of, settled)
 	if len(left) == 0 {
