@@ -15,3 +15,20 @@ func (s *Store) EnsurePartition(ctx context.Context) error { return s.ensurePart
 var CheckServer = checkServer
 
 const CalmSettings = calmSettings
+
+// GaugeStatements returns the statements of Gauge that take none of their
+// arguments from another, and the one that does with literals for EXECUTE.
+func (s *Store) GaugeStatements(percentiles string) map[string][2]string {
+	return map[string][2]string{
+		"stats":       {s.text(statsText)},
+		"workers":     {s.text(gaugeWorkersText)},
+		"overdue":     {s.text(gaugeOverdueText)},
+		"percentiles": {s.text(gaugePercentilesText), percentiles},
+		"first seen":  {s.text(gaugeFirstSeenText)},
+	}
+}
+
+const (
+	GaugeClaims       = gaugeClaims
+	GaugeFingerprints = gaugeFingerprints
+)

@@ -96,30 +96,55 @@ func (b *gaugeBoard) of(queue string) *store.QueueGauges {
 	return &b.all[i]
 }
 
+const gaugeWorkersText = `SELECT q.queue, count(*) FROM {{s}}workers w
+	 CROSS JOIN LATERAL (SELECT DISTINCT u.queue FROM unnest(w.queues) AS u (queue)) q
+	 WHERE w.dead_at IS NULL AND w.beat_at + w.lease_ms * interval '1 ms' >= clock_timestamp()
+	 GROUP BY q.queue`
+
 // gaugeWorkers counts live workers by queue. It reads all rows of workers,
 // where those of the latest day stand.
 func (s *Store) gaugeWorkers(ctx context.Context, tx *sql.Tx, b *gaugeBoard) error {
-	return eachCount(ctx, tx, s.text(`SELECT q.queue, count(*) FROM {{s}}workers w
-	 CROSS JOIN LATERAL (SELECT DISTINCT u.queue FROM unnest(w.queues) AS u (queue)) q
-	 WHERE w.dead_at IS NULL AND w.beat_at + w.lease_ms * interval '1 ms' >= clock_timestamp()
-	 GROUP BY q.queue`), func(queue string, n int) { b.of(queue).Workers = n })
+	return eachCount(ctx, tx, s.text(gaugeWorkersText), func(queue string, n int) { b.of(queue).Workers = n })
 }
+
+var gaugeOverdueText = `SELECT m.queue, count(*) FROM (
+		SELECT c.worker_id, c.ids FROM {{s}}claims c WHERE c.deadline <= now() ORDER BY c.deadline LIMIT ` + strconv.Itoa(gaugeClaims) + `) c
+	 CROSS JOIN LATERAL unnest(c.ids) AS u (id) CROSS JOIN LATERAL (
+		SELECT m.queue FROM {{s}}messages m
+		 WHERE m.id = u.id AND m.status = 1 AND m.worker_id = c.worker_id AND m.deadline <= now() LIMIT 1) m
+	 GROUP BY m.queue`
 
 // gaugeOverdue counts what the earliest claims rows whose deadline has passed
 // still hold. Indexes: claims_deadline, then the messages' primary key.
 func (s *Store) gaugeOverdue(ctx context.Context, tx *sql.Tx, b *gaugeBoard) error {
-	return eachCount(ctx, tx, s.text(`SELECT m.queue, count(*) FROM (
-		SELECT c.worker_id, c.ids FROM {{s}}claims c WHERE c.deadline <= now() ORDER BY c.deadline LIMIT `+strconv.Itoa(gaugeClaims)+`) c
-	 CROSS JOIN LATERAL unnest(c.ids) AS u (id) CROSS JOIN LATERAL (
-		SELECT m.queue FROM {{s}}messages m
-		 WHERE m.id = u.id AND m.status = 1 AND m.worker_id = c.worker_id AND m.deadline <= now() LIMIT 1) m
-	 GROUP BY m.queue`), func(queue string, n int) { b.of(queue).Overdue = n })
+	return eachCount(ctx, tx, s.text(gaugeOverdueText), func(queue string, n int) { b.of(queue).Overdue = n })
 }
+
+var gaugePercentilesText = strings.NewReplacer(
+	"{{first}}", strconv.Itoa(store.P95(store.StatsCap)+1), "{{sample}}", strconv.Itoa(store.GaugeSample),
+).Replace(`SELECT g.queue, (extract(epoch FROM clock_timestamp() - d.dead_at) * 1000000)::bigint, a.p95
+  FROM unnest($1::text[], $2::bigint[]) AS g (queue, rank)
+  LEFT JOIN LATERAL (
+       SELECT y.dead_at FROM (
+              SELECT x.dead_at, row_number() OVER (ORDER BY x.letter_id) AS rank FROM (
+                     SELECT d.dead_at, d.letter_id FROM {{s}}dead_letters d
+                      WHERE d.resolved_at IS NULL AND d.queue BETWEEN g.queue AND g.queue ORDER BY d.queue, d.letter_id LIMIT {{first}}) x) y
+        WHERE y.rank = g.rank) d ON true
+ CROSS JOIN LATERAL (
+       SELECT percentile_disc(0.95) WITHIN GROUP (ORDER BY x.n) AS p95 FROM (
+              (SELECT d.retry_count AS n FROM {{s}}dead_letters d
+                WHERE d.resolved_at IS NULL AND d.queue BETWEEN g.queue AND g.queue ORDER BY d.queue DESC, d.letter_id DESC LIMIT {{sample}})
+              UNION ALL
+              (SELECT m.retry_count FROM {{s}}messages m
+                WHERE m.due_at IS NOT NULL AND m.losses = 0 AND m.queue = g.queue
+                ORDER BY m.lane DESC, m.due_at DESC LIMIT {{sample}})) x
+        WHERE x.n > 0) a`)
 
 // gaugePercentiles looks at the oldest twentieth of each queue's waiting
 // letters, and at the newest of them and the last due of what waits for a
 // retry. Indexes: dead_letters_queue from either end, messages_due from its
-// far end, where what was claimed is not in the way.
+// far end, where what was claimed is not in the way. BETWEEN stands for = as in
+// statsText.
 func (s *Store) gaugePercentiles(ctx context.Context, tx *sql.Tx, b *gaugeBoard) error {
 	var queues []string
 	var ranks []int64
@@ -132,26 +157,7 @@ func (s *Store) gaugePercentiles(ctx context.Context, tx *sql.Tx, b *gaugeBoard)
 	if len(queues) == 0 {
 		return nil
 	}
-	statement := strings.NewReplacer(
-		"{{first}}", strconv.Itoa(store.P95(store.StatsCap)+1), "{{sample}}", strconv.Itoa(store.GaugeSample),
-	).Replace(`SELECT g.queue, (extract(epoch FROM clock_timestamp() - d.dead_at) * 1000000)::bigint, a.p95
-	  FROM unnest($1::text[], $2::bigint[]) AS g (queue, rank)
-	  LEFT JOIN LATERAL (
-	       SELECT y.dead_at FROM (
-	              SELECT x.dead_at, row_number() OVER (ORDER BY x.letter_id) AS rank FROM (
-	                     SELECT d.dead_at, d.letter_id FROM {{s}}dead_letters d
-	                      WHERE d.resolved_at IS NULL AND d.queue = g.queue ORDER BY d.letter_id LIMIT {{first}}) x) y
-	        WHERE y.rank = g.rank) d ON true
-	 CROSS JOIN LATERAL (
-	       SELECT percentile_disc(0.95) WITHIN GROUP (ORDER BY x.n) AS p95 FROM (
-	              (SELECT d.retry_count AS n FROM {{s}}dead_letters d
-	                WHERE d.resolved_at IS NULL AND d.queue = g.queue ORDER BY d.letter_id DESC LIMIT {{sample}})
-	              UNION ALL
-	              (SELECT m.retry_count FROM {{s}}messages m
-	                WHERE m.due_at IS NOT NULL AND m.losses = 0 AND m.queue = g.queue
-	                ORDER BY m.lane DESC, m.due_at DESC LIMIT {{sample}})) x
-	        WHERE x.n > 0) a`)
-	rows, err := tx.QueryContext(ctx, s.text(statement), textArrayOf(queues), intArray(ranks))
+	rows, err := tx.QueryContext(ctx, s.text(gaugePercentilesText), textArrayOf(queues), intArray(ranks))
 	if err != nil {
 		return err
 	}
@@ -168,10 +174,7 @@ func (s *Store) gaugePercentiles(ctx context.Context, tx *sql.Tx, b *gaugeBoard)
 	return rows.Err()
 }
 
-// gaugeFirstSeen walks the fingerprints of waiting letters, one descent of
-// dead_letters_fingerprint for each, and takes those that came last.
-func (s *Store) gaugeFirstSeen(ctx context.Context, tx *sql.Tx) ([]store.FirstSeen, error) {
-	rows, err := tx.QueryContext(ctx, s.text(fmt.Sprintf(`WITH RECURSIVE f (fingerprint, letter_id) AS (
+var gaugeFirstSeenText = fmt.Sprintf(`WITH RECURSIVE f (fingerprint, letter_id) AS (
 	(SELECT d.fingerprint, d.letter_id FROM {{s}}dead_letters d
 	  WHERE d.resolved_at IS NULL AND d.fingerprint >= '' ORDER BY d.fingerprint, d.letter_id LIMIT 1)
 	UNION ALL
@@ -183,7 +186,12 @@ func (s *Store) gaugeFirstSeen(ctx context.Context, tx *sql.Tx) ([]store.FirstSe
 )
 SELECT d.queue, d.kind, coalesce(d.error_class, ''), d.fingerprint, d.dead_at
   FROM newest n JOIN {{s}}dead_letters d ON d.letter_id = n.letter_id ORDER BY d.dead_at DESC, d.letter_id DESC`,
-		gaugeFingerprints, store.GaugeFingerprints)))
+	gaugeFingerprints, store.GaugeFingerprints)
+
+// gaugeFirstSeen walks the fingerprints of waiting letters, one descent of
+// dead_letters_fingerprint for each, and takes those that came last.
+func (s *Store) gaugeFirstSeen(ctx context.Context, tx *sql.Tx) ([]store.FirstSeen, error) {
+	rows, err := tx.QueryContext(ctx, s.text(gaugeFirstSeenText))
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,9 @@ const (
 // until they are settled, so it is read past them) and the oldest is the first
 // of some priority, postponed ones in messages_due and messages_suspect, with
 // their lane, since only a full prefix makes due_at a range of the index.
+// BETWEEN one value and the same, in place of =, makes it a part of the order:
+// otherwise the primary key has that order too, and is walked past the rows of
+// all other queues.
 // Processing rows have no index of their own; they are found by their claims
 // rows and the primary key.
 var statsText = strings.NewReplacer(
@@ -73,8 +76,8 @@ part (queue, ready, scheduled, processing, dead, oldest) AS (
 	UNION ALL
 	SELECT g.queue, 0, 0, 0, 0, r.created_at FROM ready_group g CROSS JOIN LATERAL (
 		SELECT m.created_at FROM {{s}}messages m
-		 WHERE m.due_at IS NULL AND m.queue = g.queue AND m.lane = g.lane AND m.priority = g.priority AND m.status = 0
-		 ORDER BY m.id LIMIT 1) r
+		 WHERE m.due_at IS NULL AND m.queue = g.queue AND m.lane = g.lane AND m.priority BETWEEN g.priority AND g.priority AND m.status = 0
+		 ORDER BY m.priority, m.id LIMIT 1) r
 	UNION ALL
 	SELECT g.queue, r.n, l.n, 0, 0, r.oldest FROM due_group g CROSS JOIN LATERAL (
 		SELECT count(*) AS n, min(x.due_at) AS oldest FROM (
@@ -104,7 +107,8 @@ part (queue, ready, scheduled, processing, dead, oldest) AS (
 	UNION ALL
 	SELECT g.queue, 0, 0, 0, r.n, NULL FROM dead_group g CROSS JOIN LATERAL (
 		SELECT count(*) AS n FROM (
-			SELECT FROM {{s}}dead_letters d WHERE d.resolved_at IS NULL AND d.queue = g.queue ORDER BY d.letter_id LIMIT {{cap}}) x) r
+			SELECT FROM {{s}}dead_letters d
+			 WHERE d.resolved_at IS NULL AND d.queue BETWEEN g.queue AND g.queue ORDER BY d.queue, d.letter_id LIMIT {{cap}}) x) r
 )
 SELECT queue, least(sum(ready), {{cap}})::bigint, least(sum(scheduled), {{cap}})::bigint,
        least(sum(processing), {{cap}})::bigint, least(sum(dead), {{cap}})::bigint,
