@@ -34,25 +34,28 @@ type benchOptions struct {
 	singles                                     int // goroutines, 0 for none
 	latencyMessages                             int
 	latencyRate                                 float64
-	holdSnapshot, keep                          bool
+	holdSnapshot, tracing, keep                 bool
 }
 
 // bench is one run of the command.
 type bench struct {
 	benchOptions
-	db       *benchDatabase
-	client   *client.Client
-	logger   *slog.Logger
-	queue    string
-	payloads *benchPayloads
-	progress *progress
-	first    int64 // the lowest and highest id of the run
-	last     int64
+	db     *benchDatabase
+	client *client.Client
+	// telemetry is that of the client and of the workers.
+	telemetry benchTelemetry
+	logger    *slog.Logger
+	queue     string
+	payloads  *benchPayloads
+	progress  *progress
+	first     int64 // the lowest and highest id of the run
+	last      int64
 }
 
 func newBenchCommand(a *app) *cobra.Command {
 	var o benchOptions
-	cmd := &cobra.Command{
+	var cmd *cobra.Command
+	cmd = &cobra.Command{
 		Use:   "bench",
 		Short: "Measure how fast messages are enqueued and worked on this database",
 		Long: `Enqueue messages, drain them with a real worker whose handler does nothing,
@@ -67,12 +70,23 @@ that matters: it takes all that the database gives.
 
 Rates are messages a second. The drain is timed from the start of the worker
 until it has stopped with every outcome recorded. wal_bytes_per_message counts
-what the whole server writes meanwhile, from the enqueue to the end of the drain.`,
+what the whole server writes meanwhile, from the enqueue to the end of the drain.
+
+--compare-tracing tells what tracing costs. Each round is done three times:
+without telemetry (off), with providers that record nothing (noop), and with an
+OpenTelemetry SDK whose exporter throws away the spans of 1 % of the attempts
+(sampled), each of them first in every third round. The rates are medians;
+"of off" is the median of the quotients of two drains, or enqueues, of the same
+round. All the other numbers are then of the rounds without telemetry.`,
 		Example: `  reaper bench
   reaper bench --messages 200000 --concurrency 2000 -o json
-  reaper bench --rounds 6 --hold-snapshot`,
+  reaper bench --rounds 6 --hold-snapshot
+  reaper bench --compare-tracing --latency-messages 0`,
 		Args: cobra.NoArgs,
 		RunE: a.does(func(ctx context.Context, _ []string) error {
+			if o.tracing && !cmd.Flags().Changed("rounds") {
+				o.rounds = benchTracingRounds
+			}
 			if err := o.check(); err != nil {
 				return err
 			}
@@ -83,8 +97,9 @@ what the whole server writes meanwhile, from the enqueue to the end of the drain
 	flags.IntVar(&o.messages, "messages", 100_000, "how many messages to enqueue and drain")
 	flags.IntVar(&o.concurrency, "concurrency", 2000, "how many handlers run at once in the drain")
 	flags.IntVar(&o.payloadBytes, "payload-bytes", 100, "the size of a payload; every payload is different")
-	flags.IntVar(&o.rounds, "rounds", 1, "how often to do that, one after the other")
+	flags.IntVar(&o.rounds, "rounds", 1, "how often to do that, one after the other (with --compare-tracing 6 times unless told otherwise)")
 	flags.BoolVar(&o.holdSnapshot, "hold-snapshot", false, "keep a REPEATABLE READ transaction open throughout")
+	flags.BoolVar(&o.tracing, "compare-tracing", false, "do each round without tracing, with providers that record nothing, and with an SDK that samples 1 %")
 	flags.IntVar(&o.singles, "single-enqueue", 0, "also measure this many goroutines that enqueue one by one; 0 is none")
 	flags.IntVar(&o.latencyMessages, "latency-messages", 300, "how many messages to measure the latency with; 0 is none")
 	flags.Float64Var(&o.latencyRate, "latency-rate", 50, "how many of these to enqueue a second")
@@ -182,12 +197,12 @@ func (b *bench) run(ctx context.Context) (*benchResult, error) {
 		}
 		defer held.release(ctx)
 	}
-	for i := range b.rounds {
-		round, err := b.round(ctx, i)
-		if err != nil {
-			return nil, err
-		}
-		result.add(round)
+	rounds := b.plainRounds
+	if b.tracing {
+		rounds = b.compareTracing
+	}
+	if err := rounds(ctx, result); err != nil {
+		return nil, err
 	}
 	if b.singles > 0 {
 		if err := b.single(ctx, result); err != nil {

@@ -84,6 +84,22 @@ func TestBenchLatencies(t *testing.T) {
 	require.Equal(t, &latencies{P50: 1.5, P95: 1.5, P99: 1.5, Max: 1.5}, summarise([]time.Duration{1500 * time.Microsecond}))
 }
 
+func TestTracingIsComparedInPairs(t *testing.T) {
+	t.Parallel()
+	// The machine is slower by half from round to round; within each of them
+	// the way with tracing is slower by a tenth.
+	off := []benchRound{{EnqueuePer: 800, DrainPer: 400}, {EnqueuePer: 400, DrainPer: 200}, {EnqueuePer: 200, DrainPer: 100}, {EnqueuePer: 100, DrainPer: 50}}
+	r := tracingResult{Tracing: "noop", Rounds: []benchRound{
+		{EnqueuePer: 800, DrainPer: 360}, {EnqueuePer: 400, DrainPer: 180}, {EnqueuePer: 100, DrainPer: 90}, {EnqueuePer: 50, DrainPer: 45},
+	}}
+	r.summarise(off)
+	require.InDelta(t, 250, r.EnqueuePer, 0)
+	require.InDelta(t, 135, r.DrainPer, 0)
+	require.InDelta(t, 0.75, r.EnqueueOverOff, 0)
+	require.InDelta(t, 0.9, r.DrainOverOff, 0)
+	require.InDelta(t, 2, middle([]float64{3, 1, 2}), 0)
+}
+
 func TestBar(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "drain  [###############               ]  50 % of 200", bar("drain", 100, 200))

@@ -31,10 +31,20 @@ type benchReport struct {
 	LastOverFirst float64            `json:"last_over_first"`
 	SnapshotHeld  float64            `json:"snapshot_held_s"`
 	Rounds        []benchReport      `json:"rounds"`
-	Queue         string             `json:"queue"`
-	Engine        string             `json:"engine"`
-	Versions      map[string]string  `json:"versions"`
-	Settings      struct {
+	Tracing       []struct {
+		Tracing        string        `json:"tracing"`
+		EnqueuePer     float64       `json:"enqueue_per_s"`
+		DrainPer       float64       `json:"drain_per_s"`
+		EnqueueOverOff *float64      `json:"enqueue_over_off"`
+		DrainOverOff   *float64      `json:"drain_over_off"`
+		Share          float64       `json:"sampled_share"`
+		Spans          *int64        `json:"spans"`
+		Rounds         []benchReport `json:"rounds"`
+	} `json:"tracing"`
+	Queue    string            `json:"queue"`
+	Engine   string            `json:"engine"`
+	Versions map[string]string `json:"versions"`
+	Settings struct {
 		Concurrency int               `json:"concurrency"`
 		Lease       string            `json:"lease"`
 		Database    map[string]string `json:"database"`
@@ -104,6 +114,45 @@ func TestBenchReports(t *testing.T) {
 			require.Equal(t, "wal", r.Settings.Database["journal_mode"])
 		}
 	})
+}
+
+func TestBenchComparesTracing(t *testing.T) {
+	t.Parallel()
+	testdb.Each(t, func(t *testing.T, db testdb.DB) {
+		r := bench(t, db, "--compare-tracing", "--rounds", "2", "--messages", "50", "--latency-messages", "2")
+		require.True(t, r.Checked)
+		require.Len(t, r.Rounds, 2)
+		require.Len(t, r.Tracing, 3)
+		for i, name := range []string{"off", "noop", "sampled"} {
+			way := r.Tracing[i]
+			require.Equal(t, name, way.Tracing)
+			require.Positive(t, way.EnqueuePer)
+			require.Positive(t, way.DrainPer)
+			require.Len(t, way.Rounds, 2)
+			for _, round := range way.Rounds {
+				require.True(t, round.Checked)
+			}
+			if i == 0 {
+				require.Nil(t, way.EnqueueOverOff)
+				require.Nil(t, way.DrainOverOff)
+				require.Equal(t, r.Rounds, way.Rounds, "the other numbers are of these rounds")
+			} else {
+				require.Positive(t, *way.EnqueueOverOff)
+				require.Positive(t, *way.DrainOverOff)
+			}
+			require.Equal(t, name == "sampled", way.Spans != nil)
+		}
+		require.InDelta(t, 0.01, r.Tracing[2].Share, 0)
+		require.NotContains(t, benchOutput(t, db, "--latency-messages", "0", "-o", "json"), "tracing")
+	})
+}
+
+func TestBenchComparesTracingInText(t *testing.T) {
+	t.Parallel()
+	out := benchOutput(t, testdb.SQLite(t), "--compare-tracing", "--messages", "10", "--latency-messages", "0")
+	for _, want := range []string{"medians of 6 rounds", "tracing noop ", "tracing sampled ", " % of off)", "1 % of the traces"} {
+		require.Contains(t, out, want)
+	}
 }
 
 func TestBenchLeavesNothingOfItsOwnSchema(t *testing.T) {

@@ -45,7 +45,8 @@ func (b *bench) drain(ctx context.Context, title string, rec *benchRecord) (time
 func (b *bench) runWorker(ctx context.Context, rec *benchRecord) error {
 	w, err := worker.New(b.db.DB, worker.Config{
 		Schema: b.db.Schema, Logger: b.logger, Name: b.queue,
-		Queues: []worker.Queue{{Name: b.queue, Concurrency: b.concurrency}},
+		Queues:         []worker.Queue{{Name: b.queue, Concurrency: b.concurrency}},
+		TracerProvider: b.telemetry.tracer, MeterProvider: b.telemetry.meter, TraceMode: b.telemetry.mode,
 	})
 	if err != nil {
 		return err

@@ -24,16 +24,28 @@ const (
 	benchMaxSingle = 20_000
 )
 
+// plainRounds does the rounds one after the other.
+func (b *bench) plainRounds(ctx context.Context, result *benchResult) error {
+	for i := range b.rounds {
+		title := ""
+		if b.rounds > 1 {
+			title = fmt.Sprintf("round %d of %d: ", i+1, b.rounds)
+		}
+		round, err := b.round(ctx, title)
+		if err != nil {
+			return err
+		}
+		result.add(round)
+	}
+	return nil
+}
+
 // round enqueues the messages and drains them.
-func (b *bench) round(ctx context.Context, i int) (benchRound, error) {
+func (b *bench) round(ctx context.Context, title string) (benchRound, error) {
 	rec := newBenchRecord(b.messages)
 	wal, err := b.db.wal(ctx)
 	if err != nil {
 		return benchRound{}, err
-	}
-	title := ""
-	if b.rounds > 1 {
-		title = fmt.Sprintf("round %d of %d: ", i+1, b.rounds)
 	}
 	start := time.Now()
 	if err := b.enqueue(ctx, title+"enqueue", rec); err != nil {

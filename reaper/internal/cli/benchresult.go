@@ -35,6 +35,8 @@ type benchResult struct {
 	// LastOverFirst compares the drain of the last round with the first.
 	LastOverFirst float64      `json:"last_over_first,omitempty"`
 	Rounds        []benchRound `json:"rounds,omitempty"`
+	// Tracing compares ways to trace, those without first.
+	Tracing []tracingResult `json:"tracing,omitempty"`
 	// SnapshotHeld is for how many seconds a snapshot was held, proven.
 	SnapshotHeld float64       `json:"snapshot_held_s,omitempty"`
 	Queue        string        `json:"queue"`
@@ -141,6 +143,9 @@ func (r *benchResult) write(w io.Writer) {
 	}
 	for i, round := range r.Rounds {
 		line(fmt.Sprint("round ", i+1), "enqueue %.0f/s, drain %.0f/s", round.EnqueuePer, round.DrainPer)
+	}
+	for i := range r.Tracing {
+		r.Tracing[i].lines(line)
 	}
 	if r.several {
 		line("last over first", "%.0f %%", 100*r.LastOverFirst)
