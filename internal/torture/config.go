@@ -53,6 +53,10 @@ type Config struct {
 	// Producers, Workers, Reapers are numbers of processes. They default to
 	// 2, 4 and 2.
 	Producers, Workers, Reapers int
+	// Daemons is how many processes serve the HTTP API. For each there is one
+	// more that enqueues over it and one that claims and settles over it.
+	// Defaults to 1, negative is none.
+	Daemons int
 	// Poison is the share of messages that do harm all the time.
 	Poison float64
 	// Handler is how long a handler runs on average; one in a hundred takes
@@ -109,6 +113,8 @@ func (c Config) withDefaults() (Config, error) {
 	count(&c.Producers, 2)
 	count(&c.Workers, 4)
 	count(&c.Reapers, 2)
+	count(&c.Daemons, 1)
+	c.Daemons = max(c.Daemons, 0)
 	if c.Rate == 0 {
 		c.Rate = 600
 	}
@@ -131,6 +137,9 @@ func (c Config) withDefaults() (Config, error) {
 func (c Config) selected() ([]Fault, error) {
 	var fs []Fault
 	for _, f := range known {
+		if _, remote := f.(overHTTP); remote && c.Daemons == 0 {
+			continue
+		}
 		if (c.Faults == nil || slices.Contains(c.Faults, f.Name())) && f.On(c.Engine) {
 			fs = append(fs, f)
 		}

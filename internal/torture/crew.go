@@ -221,7 +221,7 @@ func (c *crew) dismiss(role string, limit time.Duration) bool {
 // disband kills who is left and waits for all.
 func (c *crew) disband() {
 	c.mu.Lock()
-	for _, role := range []string{roleProducer, roleWorker, roleReaper, roleOperator} {
+	for _, role := range roles {
 		c.leaving[role] = true
 	}
 	for _, m := range c.members {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -33,6 +34,8 @@ var known = []Fault{
 	killReapers{},
 	killProducers{},
 	killOperators{},
+	killDaemons{},
+	killConsumers{},
 	codePoints{},
 	zombies{},
 	rolling{},
@@ -50,6 +53,10 @@ var known = []Fault{
 	deaf{},
 	writeLock{},
 	heldSnapshot{},
+	killPooler{},
+	fullDisk{},
+	fullLog{},
+	clockSteps{},
 }
 
 // Faults are the names of an engine's faults.
@@ -77,6 +84,13 @@ type Field struct {
 
 	crew *crew
 	h    *history.Writer
+	// power is held by who stops the server or lets it fall.
+	power *sync.Mutex
+	// pooler is nil without one; so are the disks of the data and of the
+	// write-ahead log, and noDisk says why.
+	pooler    *server.Pooler
+	data, log *disk
+	noDisk    string
 }
 
 // back notes that the database takes connections again.

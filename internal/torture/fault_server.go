@@ -19,16 +19,33 @@ type crash struct{}
 func (crash) Name() string     { return "crash" }
 func (crash) On(e Engine) bool { return e == Postgres }
 func (crash) Inflict(ctx context.Context, f *Field) error {
+	f.power.Lock()
+	defer f.power.Unlock()
 	f.Server.Crash()
 	pause(ctx, f.between(0, 2*time.Second))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairTime)
-	defer cancel()
-	if err := f.Server.Resume(ctx); err != nil {
+	if err := f.resume(ctx); err != nil {
 		return err
 	}
 	f.back()
 	pause(ctx, time.Second)
 	return nil
+}
+
+// resume starts the server again, where it does not run, and waits until it
+// takes connections.
+func (f *Field) resume(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), repairTime)
+	defer cancel()
+	for {
+		// A server that falls again meanwhile is resumed again.
+		err := f.Server.Resume(ctx)
+		if err == nil {
+			err = f.Server.AwaitReady(ctx)
+		}
+		if err == nil || !pause(ctx, 100*time.Millisecond) {
+			return err
+		}
+	}
 }
 
 // backend kills one process of the server, which restarts all of them.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// zombies stops workers for longer than their lease and lets them go on: by
+// zombies stops workers and consumers for longer than their lease and lets them go on: by
 // then others have what they held.
 type zombies struct{}
 
@@ -17,7 +17,7 @@ func (zombies) On(Engine) bool { return true }
 func (zombies) Inflict(ctx context.Context, f *Field) error {
 	ms := f.crew.targets(roleWorker)
 	f.Rand.Shuffle(len(ms), func(i, j int) { ms[i], ms[j] = ms[j], ms[i] })
-	ms = ms[:(len(ms)+1)/2]
+	ms = append(ms[:(len(ms)+1)/2], f.crew.targets(roleConsumer)...)
 	for _, m := range ms {
 		m.signal(syscall.SIGSTOP)
 	}

@@ -17,6 +17,13 @@ type job struct {
 
 func (job) Kind() string { return "torture" }
 
+// shared is a job for workers and for consumers over HTTP.
+type shared struct{ job }
+
+func (shared) Kind() string { return kindShared }
+
+const kindShared = "shared"
+
 // deed is what a handler does with the message.
 type deed string
 
@@ -68,6 +75,15 @@ const (
 
 // inTx reports whether the deed is completed in a transaction.
 func (d deed) inTx() bool { return d == doTx || d == dieTx || d == dieCommitted }
+
+// text is the job as a payload.
+func (j job) text() string {
+	text, err := json.Marshal(j)
+	if err != nil {
+		panic(err) // there is nothing in it that could fail
+	}
+	return string(text)
+}
 
 func decode(payload string) (j job) {
 	_ = json.Unmarshal([]byte(payload), &j) // a foreign payload is unexpected, by its empty Op

@@ -39,6 +39,7 @@ const (
 type producer struct {
 	*player
 	c              *client.Client
+	api            *api // nil when it enqueues through the database
 	seq            atomic.Int64
 	poison, points atomic.Uint64 // shares, as bits of a float64
 	full           atomic.Bool   // the backlog is large enough
@@ -52,6 +53,9 @@ func (p *player) produce(ctx context.Context) error {
 		return err
 	}
 	pr := &producer{player: p, c: c}
+	if p.Address != "" {
+		pr.api = newAPI(p.Address)
+	}
 	pr.end.Store("")
 	pr.poison.Store(math.Float64bits(p.Poison))
 	pr.points.Store(math.Float64bits(p.Points))
@@ -123,6 +127,9 @@ func (p *producer) loop(ctx context.Context, rng *rand.Rand) {
 
 // once enqueues in one of the ways that there are, and returns how many.
 func (p *producer) once(ctx context.Context, rng *rand.Rand) int {
+	if p.api != nil {
+		return p.callOnce(ctx, rng)
+	}
 	switch r := rng.Float64(); {
 	case r < 0.55:
 		p.single(ctx, rng, true)

@@ -48,6 +48,9 @@ type part struct {
 	// it waits.
 	Rate    float64 `json:"rate"`
 	Backlog int     `json:"backlog"`
+	// Address is that of the HTTP API: where a daemon serves it, and where
+	// others call it. A producer without one enqueues through the database.
+	Address string `json:"address"`
 	// Spared is for a process that no fault is meant for, Vitals how often
 	// it tells how it is.
 	Spared bool          `json:"spared"`
@@ -64,7 +67,12 @@ const (
 	roleWorker   = "worker"
 	roleReaper   = "reaper"
 	roleOperator = "operator"
+	roleDaemon   = "daemon"
+	roleConsumer = "consumer"
 )
+
+// roles are all, in the order in which they may end.
+var roles = []string{roleProducer, roleOperator, roleWorker, roleConsumer, roleDaemon, roleReaper}
 
 // player is a process that plays its part.
 type player struct {
@@ -146,6 +154,10 @@ func play(ctx context.Context, p part) error {
 		return pl.reap(ctx)
 	case roleOperator:
 		return pl.operate(ctx)
+	case roleDaemon:
+		return pl.serve(ctx)
+	case roleConsumer:
+		return pl.consume(ctx)
 	}
 	return fmt.Errorf("no such role: %s", p.Role)
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/styxmq/styx/client"
-	"github.com/styxmq/styx/internal/testdb/server"
 	"github.com/styxmq/styx/internal/torture/check"
 	"github.com/styxmq/styx/internal/torture/history"
 )
@@ -55,6 +54,9 @@ type coordinator struct {
 	field  Field
 	url    string // of the database, direct
 	other  string // of the database, through the proxy
+	pooled string // of the database, through the pooler, if there is one
+	// addresses are those of the daemons.
+	addresses []string
 }
 
 func (r *coordinator) run(ctx context.Context) (_ *check.Report, err error) {
@@ -63,7 +65,7 @@ func (r *coordinator) run(ctx context.Context) (_ *check.Report, err error) {
 		return nil, err
 	}
 	r.field = Field{
-		Length: r.Length, Lease: r.Lease, h: h,
+		Length: r.Length, Lease: r.Lease, h: h, power: &sync.Mutex{},
 		crew: &crew{
 			binary: r.Binary, env: r.Env, dir: r.Dir, h: h, poison: r.Poison,
 			members: map[string]*member{}, leaving: map[string]bool{},
@@ -75,7 +77,7 @@ func (r *coordinator) run(ctx context.Context) (_ *check.Report, err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	defer r.field.crew.disband()
-	if err := r.hire(); err != nil {
+	if err := r.hire(ctx); err != nil {
 		return nil, err
 	}
 	if err := r.watched(ctx, r.torture); err != nil {
@@ -113,21 +115,10 @@ func (r *coordinator) prepare(ctx context.Context) (stop func() error, err error
 		r.url = filepath.Join(r.Dir, "styx.db")
 		r.other = r.url
 	} else {
-		s, err := server.Start(ctx, server.Config{Settings: []string{
-			"max_connections=150", "idle_in_transaction_session_timeout=10s", "shared_buffers=256MB",
-		}})
-		if err != nil {
+		if stop, err = r.startServer(ctx); err != nil {
 			return stop, err
 		}
-		stop = s.Stop
-		if r.field.Proxy, err = NewProxy(ctx, s.Addr()); err != nil {
-			return stop, err
-		}
-		stop = func() error {
-			r.field.Proxy.Close()
-			return s.Stop()
-		}
-		r.field.Server, r.url, r.other = s, s.URL(), s.URLAt(r.field.Proxy.Addr())
+		r.skip()
 	}
 	db, err := open(ctx, r.Engine, r.url)
 	if err != nil {
@@ -149,20 +140,34 @@ func (r *coordinator) prepare(ctx context.Context) (stop func() error, err error
 	return stop, err
 }
 
-// hire starts all processes, every other one behind the proxy.
-func (r *coordinator) hire() error {
+// hire starts all processes.
+func (r *coordinator) hire(ctx context.Context) (err error) {
+	if r.addresses, err = freeAddresses(ctx, r.Daemons); err != nil {
+		return err
+	}
 	for _, job := range []struct {
 		role        string
 		n, parallel int
-	}{{roleProducer, r.Producers, 6}, {roleWorker, r.Workers, 10}, {roleReaper, r.Reapers, 1}, {roleOperator, 1, 1}} {
+	}{
+		{roleDaemon, r.Daemons, 1},
+		{roleProducer, r.Producers + r.Daemons, 6},
+		{roleWorker, r.Workers, 10},
+		{roleReaper, r.Reapers, 1},
+		{roleOperator, 1, 1},
+		{roleConsumer, r.Daemons, 4},
+	} {
 		for i := range job.n {
 			p := part{
-				Role: job.role, Engine: r.Engine, URL: r.url, Dir: r.Dir, Seed: r.Seed + uint64(i), Lease: r.Lease,
-				Concurrency: job.parallel, Rate: r.Rate / float64(r.Producers), Backlog: r.Backlog, Handler: r.Handler,
+				Role: job.role, Engine: r.Engine, Dir: r.Dir, Seed: r.Seed + uint64(i), Lease: r.Lease,
+				Concurrency: job.parallel, Rate: r.Rate / float64(r.Producers+r.Daemons), Backlog: r.Backlog, Handler: r.Handler,
 			}
 			p.Spared, p.Vitals = r.spare && i == 0, r.vitals
-			if i%2 == 1 {
-				p.URL = r.other
+			p.URL = r.urlOf(job.role, i)
+			switch {
+			case job.role == roleProducer && i >= r.Producers:
+				p.Address = r.addresses[i-r.Producers]
+			case job.role == roleDaemon, job.role == roleConsumer:
+				p.Address = r.addresses[i]
 			}
 			if err := r.field.crew.hire(fmt.Sprintf("%s-%d", job.role, i), p); err != nil {
 				return err
@@ -282,7 +287,7 @@ func (r *coordinator) drain(ctx context.Context) (time.Duration, error) {
 
 // judge ends the rest of the processes and lets the checker look.
 func (r *coordinator) judge(ctx context.Context, drained time.Duration) (*check.Report, error) {
-	for _, role := range []string{roleWorker, roleReaper} {
+	for _, role := range roles[2:] {
 		if !r.field.crew.dismiss(role, 2*time.Minute) {
 			return nil, fmt.Errorf("a %s did not end", role)
 		}

@@ -90,7 +90,7 @@ func Soak(ctx context.Context, cfg SoakConfig) (*SoakReport, error) {
 	var out SoakReport
 	report, err := Run(ctx, Config{
 		Duration: cfg.Duration, Seed: cfg.Seed, Faults: cfg.Faults, Length: cfg.Length, Calm: cfg.Length,
-		Rate: cfg.Rate, Workers: 3, Lease: min(15*time.Second, max(2*time.Second, cfg.Duration/60)), Log: cfg.Log,
+		Rate: cfg.Rate, Workers: 3, Daemons: -1, Lease: min(15*time.Second, max(2*time.Second, cfg.Duration/60)), Log: cfg.Log,
 		spare: true, vitals: cfg.Every,
 		watch: func(ctx context.Context, r *coordinator) error {
 			s := &sampler{r: r}

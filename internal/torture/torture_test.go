@@ -57,7 +57,7 @@ func TestPostgres(t *testing.T) {
 	t.Parallel()
 	needServer(t)
 	judge(t, torture.Config{
-		Duration: 85 * time.Second, Together: 2, Length: 5 * time.Second, Calm: time.Second, Lease: 2 * time.Second,
+		Duration: 100 * time.Second, Together: 2, Length: 5 * time.Second, Calm: time.Second, Lease: 2 * time.Second,
 		Rate: 500, Seed: 1, Messages: 2000,
 	})
 }
@@ -69,7 +69,7 @@ func TestSQLite(t *testing.T) {
 	}
 	judge(t, torture.Config{
 		Engine: torture.SQLite, Duration: 20 * time.Second, Together: 3, Length: 4 * time.Second, Calm: time.Second,
-		Lease: 2 * time.Second, Rate: 300, Seed: 1, Workers: 3, Messages: 200,
+		Lease: 2 * time.Second, Rate: 300, Seed: 1, Producers: 1, Workers: 2, Reapers: 1, Messages: 200,
 	})
 }
 

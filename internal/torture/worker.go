@@ -32,7 +32,10 @@ func (p *player) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	worker.Handle(w, p.handle, nil)
+	worker.Handle(w, func(ctx context.Context, m *worker.Message[job]) error { return p.handle(ctx, m) }, nil)
+	worker.Handle(w, func(ctx context.Context, m *worker.Message[shared]) error {
+		return p.handle(ctx, &worker.Message[job]{Message: m.Message, Payload: m.Payload.job})
+	}, nil)
 	err = w.Run(ctx)
 	if left, ok := errors.AsType[*worker.AbandonedError](err); ok && len(left.Messages) > 0 {
 		return nil // they ignore their context

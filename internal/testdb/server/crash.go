@@ -14,6 +14,10 @@ import (
 // call does nothing. It must not run beside Resume or Stop.
 func (s *Server) Crash() { s.end(immediateShutdown) }
 
+// SetEnv changes what is added to the environment of the server from its next
+// start on. It must not run beside Resume.
+func (s *Server) SetEnv(env []string) { s.cfg.Env = env }
+
 // Resume starts a crashed server again, on the same port and with the same
 // settings, and returns when it takes connections. It does nothing when the
 // server runs.

@@ -23,6 +23,8 @@ var ErrNoPooler = errors.New("no pgbouncer")
 type Pooler struct {
 	dir    string
 	url    string
+	binary string
+	run    *account
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
@@ -46,17 +48,17 @@ func StartPooler(ctx context.Context, rawURL string, size int) (*Pooler, error) 
 	if err != nil {
 		return nil, err
 	}
-	p := &Pooler{}
+	p := &Pooler{binary: binary, run: run}
 	if p.dir, err = os.MkdirTemp("", "styx-pooler-"); err != nil {
 		return nil, fmt.Errorf("make a folder: %w", err)
 	}
-	if err := p.launch(ctx, binary, run, behind, size); err != nil {
+	if err := p.launch(ctx, behind, size); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
 }
 
-func (p *Pooler) launch(ctx context.Context, binary string, run *account, behind *pgconn.Config, size int) error {
+func (p *Pooler) launch(ctx context.Context, behind *pgconn.Config, size int) error {
 	port, err := freePort(ctx)
 	if err != nil {
 		return err
@@ -72,20 +74,35 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = %d
 max_client_conn = 300
+server_login_retry = 1
+listen_backlog = 1024
 ignore_startup_parameters = search_path, extra_float_digits
 logfile = %s
 `, behind.Host, behind.Port, quote(behind.User), quote(behind.Password), port, size, filepath.Join(p.dir, "log"))
-	file := filepath.Join(p.dir, "pgbouncer.ini")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+	if err := os.WriteFile(p.file(), []byte(config), 0o600); err != nil {
 		return fmt.Errorf("write settings: %w", err)
 	}
-	if err := errors.Join(run.own(p.dir), run.own(file)); err != nil {
+	if err := errors.Join(p.run.own(p.dir), p.run.own(p.file())); err != nil {
 		return fmt.Errorf("hand over folder: %w", err)
 	}
+	u := url.URL{
+		Scheme: "postgres", User: url.User(behind.User), Path: "/" + behind.Database,
+		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), RawQuery: "sslmode=disable",
+	}
+	p.url = u.String()
+	if err := p.begin(); err != nil {
+		return err
+	}
+	return p.awaitReady(ctx)
+}
+
+func (p *Pooler) file() string { return filepath.Join(p.dir, "pgbouncer.ini") }
+
+func (p *Pooler) begin() error {
 	// No context: it outlives StartPooler, and Stop ends it.
-	p.cmd = exec.Command(binary, "-q", file) //nolint:noctx // see above
+	p.cmd = exec.Command(p.binary, "-q", p.file()) //nolint:noctx // see above
 	p.cmd.Dir = p.dir
-	run.prepare(p.cmd)
+	p.run.prepare(p.cmd)
 	if err := p.cmd.Start(); err != nil {
 		p.cmd = nil
 		return fmt.Errorf("start pgbouncer: %w", err)
@@ -95,12 +112,42 @@ logfile = %s
 		defer close(p.exited)
 		_ = p.cmd.Wait() // how it ended is in its log
 	}()
-	u := url.URL{
-		Scheme: "postgres", User: url.User(behind.User), Path: "/" + behind.Database,
-		Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), RawQuery: "sslmode=disable",
+	return nil
+}
+
+// Crash kills the pooler; [Pooler.Resume] starts it again. A second call does
+// nothing. It must not run beside Resume or Stop.
+func (p *Pooler) Crash() {
+	if p.cmd != nil {
+		_ = p.cmd.Process.Kill() // it may have ended already
+		<-p.exited
+		p.cmd = nil
 	}
-	p.url = u.String()
-	return p.awaitReady(ctx)
+}
+
+// resumeTime is how long Resume looks whether a pooler ends at once.
+const resumeTime = 300 * time.Millisecond
+
+// Resume starts a crashed pooler again, on the same port. It does not wait for
+// connections: all clients come back at once, and whoever looks is behind
+// them.
+func (p *Pooler) Resume(ctx context.Context) error {
+	if p.cmd != nil {
+		return nil
+	}
+	if err := p.begin(); err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+		p.Crash()
+		log, _ := os.ReadFile(filepath.Join(p.dir, "log"))
+		return fmt.Errorf("pgbouncer exited: %s", log[max(0, len(log)-1000):])
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(resumeTime):
+		return nil
+	}
 }
 
 func (p *Pooler) awaitReady(ctx context.Context) error {
@@ -128,11 +175,7 @@ func (p *Pooler) URL() string { return p.url }
 
 // Stop ends the pooler and removes its folder. A second call does nothing.
 func (p *Pooler) Stop() error {
-	if p.cmd != nil {
-		_ = p.cmd.Process.Kill() // it may have ended already
-		<-p.exited
-		p.cmd = nil
-	}
+	p.Crash()
 	if err := os.RemoveAll(p.dir); err != nil {
 		return fmt.Errorf("remove folder: %w", err)
 	}

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/styxmq/styx/internal/torture/history"
 )
@@ -23,6 +24,7 @@ func Run(events []history.Event, final *Final, s Settings) *Report {
 	c.messages()
 	c.owners()
 	c.settles()
+	c.rejections()
 	c.losses()
 	c.effects()
 	for i := range events {
@@ -52,7 +54,22 @@ func (c *checker) broken(p Promise, id int64, format string, args ...any) {
 }
 
 // after reports whether a is later than b by more than the clocks may differ.
-func (c *checker) after(a, b int64) bool { return c.Tolerance >= 0 && a > b+c.Tolerance }
+// A time from before the run is by a clock that had stepped back, and tells
+// nothing.
+func (c *checker) after(a, b int64) bool {
+	return c.Tolerance >= 0 && a > b+c.Tolerance && (len(c.x.steps) == 0 || min(a, b) >= c.x.first-c.Tolerance)
+}
+
+// stepped reports whether the database's clock did so at any time since then,
+// until it showed at.
+func (c *checker) stepped(since, at int64) bool {
+	if len(c.x.steps) > 0 && at < c.x.first {
+		return true
+	}
+	return slices.ContainsFunc(c.x.steps, func(t int64) bool {
+		return since <= t+c.Tolerance && t <= at+c.Tolerance
+	})
+}
 
 // enqueues: what was acknowledged is there, once, and nothing else is.
 func (c *checker) enqueues() {

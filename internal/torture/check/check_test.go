@@ -150,6 +150,33 @@ func TestBroken(t *testing.T) {
 			r.drop(func(e history.Event) bool { return e.Kind == history.Fail && e.ID == 2 })
 		}, check.StaleSettle},
 		"failure of another worker": {func(r *run) { r.final.Attempts[0].Worker = 8 }, check.StaleSettle},
+		"refused before its end": {func(r *run) {
+			r.event(10, "w1", history.Event{Kind: history.Rejected, ID: 3, Token: 1})
+			r.final.Attempts[2].At = 30 * second
+		}, check.FalseRejection},
+		"refused, though the worker went on to live": {func(r *run) {
+			r.event(4, "w1", history.Event{Kind: history.Rejected, ID: 2, Token: 2})
+			r.final.Attempts[1].At, r.final.Messages[1].CompletedInTx = 22*second, false
+		}, check.FalseRejection},
+		"refused, and never ended": {func(r *run) {
+			r.event(3, "w2", history.Event{Kind: history.Rejected, ID: 3, Token: 1})
+			r.final.Attempts = append(r.final.Attempts[:2], r.final.Attempts[3:]...)
+		}, check.FalseRejection},
+		"taken from a consumer within its lease": {func(r *run) {
+			r.event(4, "c", history.Event{Kind: history.Start, ID: 4, Token: 2, Worker: -1, Until: 9 * second})
+			r.final.Attempts = append(r.final.Attempts, check.Attempt{
+				Lease: check.Lease{ID: 4, Token: 2}, Worker: -1, Outcome: "retried", Reason: "timed_out", At: 8 * second,
+			})
+		}, check.EarlyLoss},
+		"a consumer that was taken for a worker": {func(r *run) {
+			r.final.Attempts[1].Worker = -1
+		}, check.EarlyLoss},
+		"given back by nobody who held it": {func(r *run) {
+			r.event(4, "c", history.Event{Kind: history.Start, ID: 4, Token: 2, Worker: -1, Until: 9 * second})
+			r.final.Attempts = append(r.final.Attempts, check.Attempt{
+				Lease: check.Lease{ID: 4, Token: 2}, Worker: -1, Outcome: "released", Reason: "released", At: 5 * second,
+			})
+		}, check.StaleSettle},
 		"taken from a living worker": {func(r *run) {
 			r.final.Workers[0].Dead, r.final.Workers[0].Beat = 0, 20*second
 		}, check.EarlyLoss},
@@ -189,6 +216,36 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// A loss that is not the message's first, or is followed by another before it
+// begins, is told apart.
+func TestFurtherLosses(t *testing.T) {
+	t.Parallel()
+	lost := func(r *run, token, at int64) {
+		r.final.Attempts = append(r.final.Attempts, check.Attempt{
+			Lease: check.Lease{ID: 2, Token: token}, Worker: 7, Outcome: "retried", Reason: "worker_lost", At: at * second,
+		})
+	}
+	r := kept()
+	lost(r, 1, 3)
+	r.final.Attempts = r.final.Attempts[1:]
+	report := r.judge()
+	require.Empty(t, report.Recovery)
+	require.Equal(t, []time.Duration{20 * time.Second}, report.Again)
+
+	r = kept()
+	for i := range r.events {
+		if e := &r.events[i]; e.ID == 2 && e.Token == 3 {
+			e.Token = 4
+		}
+	}
+	r.final.Messages[1].Token, r.final.Effects[0].Token = 4, 4
+	lost(r, 3, 24)
+	report = r.judge()
+	require.Empty(t, report.Violations)
+	require.Empty(t, report.Recovery)
+	require.Equal(t, []time.Duration{20 * time.Second}, report.Again)
+}
+
 // A worker that was asked to end in good order may leave within its lease.
 func TestDrainingWorkerMayLeave(t *testing.T) {
 	t.Parallel()
@@ -196,6 +253,70 @@ func TestDrainingWorkerMayLeave(t *testing.T) {
 	r.final.Workers[0].Dead = 6 * second
 	r.event(4, "w1", history.Event{Kind: history.Draining})
 	require.Empty(t, r.judge().Violations)
+}
+
+// A worker that finds itself dead need not wait for the reaper to say so.
+func TestDeadWorkerGivesUp(t *testing.T) {
+	t.Parallel()
+	r := kept()
+	r.final.Messages[1].CompletedInTx = false
+	r.event(20, "w1", history.Event{Kind: history.Rejected, ID: 2, Token: 2})
+	require.Empty(t, r.judge().Violations)
+}
+
+// What was claimed over HTTP ends with its lease, is given back by the daemon
+// when nobody takes it, and refuses what comes too late.
+func TestRemoteLease(t *testing.T) {
+	t.Parallel()
+	r := kept()
+	remote := func(token, at int64, outcome, reason string) check.Attempt {
+		return check.Attempt{Lease: check.Lease{ID: 4, Token: token}, Worker: -1, Outcome: outcome, Reason: reason, At: at * second}
+	}
+	r.event(2, "c", history.Event{Kind: history.Start, ID: 4, Token: 2, Worker: -1, Until: 6 * second})
+	r.event(7, "c", history.Event{Kind: history.Fail, ID: 4, Token: 2})
+	r.event(8, "c", history.Event{Kind: history.Rejected, ID: 4, Token: 2})
+	r.event(9, "c", history.Event{Kind: history.Start, ID: 4, Token: 4, Worker: -1, Until: 13 * second})
+	r.event(10, "c", history.Event{Kind: history.Ready, ID: 4, Token: 4})
+	r.drop(func(e history.Event) bool { return e.ID == 4 && e.Token == 1 })
+	m := &r.final.Messages[3]
+	m.Token, m.Worker, m.Retries, m.At = 4, -1, 1, 11*second
+	r.final.Attempts = append(r.final.Attempts, remote(2, 7, "retried", "timed_out"), remote(3, 8, "released", "released"))
+	require.Empty(t, r.judge().Violations)
+}
+
+// The database's clock steps back by an hour and forward again: what it shows
+// meanwhile is compared with nothing, and what is overdue by the step is.
+func TestSteppedClock(t *testing.T) {
+	t.Parallel()
+	r := kept()
+	for i := range r.events { // an hour after the beginning of time
+		r.events[i].At += 7200 * second
+	}
+	const back = 3600
+	for i := range r.final.Messages {
+		r.final.Messages[i].At += 7200 * second
+	}
+	for i := range r.final.Attempts {
+		r.final.Attempts[i].At += 7200 * second
+	}
+	for i := range r.final.Workers {
+		w := &r.final.Workers[i]
+		if w.Beat += 7200 * second; w.Dead != 0 {
+			w.Dead += 7200 * second
+		}
+	}
+	require.Empty(t, r.judge().Violations)
+
+	r.final.Messages[0].At -= back * second
+	r.final.Attempts[3].At -= back * second
+	lost := &r.final.Attempts[1]
+	lost.Reason, lost.At = "timed_out", 7204*second+second/2
+	require.NotEmpty(t, r.judge().Violations, "without a step")
+	r.event(7202, "coordinator", history.Event{Kind: history.Stepped})
+	r.event(7204, "coordinator", history.Event{Kind: history.Stepped})
+	require.Empty(t, r.judge().Violations)
+	r.final.Messages[1].At = 7202 * second // of the time after it
+	require.NotZero(t, r.judge().Broken[check.StaleSettle])
 }
 
 // Where clocks are apart, order is judged by tokens alone.

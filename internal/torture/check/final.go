@@ -55,6 +55,9 @@ const (
 	reasonTimedOut = "timed_out"
 )
 
+// remote is the worker of what is held without one.
+const remote = -1
+
 // Worker is one incarnation of a worker.
 type Worker struct {
 	ID         int64

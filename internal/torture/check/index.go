@@ -20,10 +20,11 @@ type attempt struct {
 	process     string
 	worker      int64
 	ready, fail int64
+	until       int64    // its lease lasts until then at least
 	ended       *Attempt // its record in the database
 	effects     int      // outside the database
-	rejected    bool
-	committed   int // effects in the database
+	rejected    int64    // when its worker was told so, 0 if it was not
+	committed   int      // effects in the database
 }
 
 // index orders everything by enqueue, message and attempt.
@@ -35,6 +36,8 @@ type index struct {
 	workers  map[int64]*Worker
 	draining map[string]int64
 	gone     map[string]int64
+	first    int64   // event
+	steps    []int64 // of the database's clock
 }
 
 func newIndex(events []history.Event, final *Final) *index {
@@ -44,6 +47,9 @@ func newIndex(events []history.Event, final *Final) *index {
 	}
 	for i := range events {
 		x.add(&events[i])
+	}
+	if len(events) > 0 {
+		x.first = events[0].At
 	}
 	for id := range x.tokens {
 		slices.Sort(x.tokens[id])
@@ -87,7 +93,7 @@ func (x *index) add(e *history.Event) {
 	case history.Start:
 		a := x.attempt(Lease{e.ID, e.Token})
 		if a.starts++; a.starts == 1 {
-			a.start, a.process, a.worker = e.At, e.Process, e.Worker
+			a.start, a.process, a.worker, a.until = e.At, e.Process, e.Worker, e.Until
 			x.tokens[e.ID] = append(x.tokens[e.ID], e.Token)
 		}
 	case history.Ready:
@@ -99,9 +105,11 @@ func (x *index) add(e *history.Event) {
 	case history.Effect:
 		x.attempt(Lease{e.ID, e.Token}).effects++
 	case history.Rejected:
-		x.attempt(Lease{e.ID, e.Token}).rejected = true
+		x.attempt(Lease{e.ID, e.Token}).rejected = e.At
 	case history.Draining:
 		x.draining[e.Process] = e.At
+	case history.Stepped:
+		x.steps = append(x.steps, e.At)
 	case history.Gone:
 		x.gone[e.Name] = e.At
 	default:

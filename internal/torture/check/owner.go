@@ -47,11 +47,18 @@ func (c *checker) losses() {
 			// Death is one-way: since the last beat that was accepted the
 			// lease has run out, or somebody has said so.
 			w := c.x.workers[e.Worker]
+			if e.Worker == remote {
+				c.broken(EarlyLoss, e.ID, "token %d was taken from a consumer that no worker holds", e.Token)
+			}
 			if w != nil && (w.Dead == 0 || c.after(w.Dead, e.At)) && (c.Tolerance < 0 || c.after(w.Beat+w.Lease, e.At)) {
 				c.broken(EarlyLoss, e.ID, "token %d was taken from worker %d, which was alive", e.Token, e.Worker)
 			}
 		case reasonTimedOut:
-			if a.starts > 0 && c.Tolerance >= 0 && e.At-a.start < c.MinTimeout {
+			switch {
+			case a.starts == 0 || c.Tolerance < 0 || c.stepped(a.start, e.At):
+			case a.until != 0 && c.after(a.until, e.At):
+				c.broken(EarlyLoss, e.ID, "token %d timed out %d µs before the end of its lease", e.Token, a.until-e.At)
+			case a.until == 0 && e.At-a.start < c.MinTimeout:
 				c.broken(EarlyLoss, e.ID, "token %d timed out %d µs after its start", e.Token, e.At-a.start)
 			}
 		}

@@ -26,6 +26,9 @@ const (
 	// StaleSettle: an outcome was accepted which the attempt's own handler
 	// had not come to.
 	StaleSettle Promise = "stale settle"
+	// FalseRejection: an outcome was refused although nobody had ended the
+	// attempt.
+	FalseRejection Promise = "false rejection"
 	// EarlyLoss: an attempt was taken from a worker within its lease, or
 	// before its deadline.
 	EarlyLoss Promise = "early loss"

@@ -26,9 +26,10 @@ type Report struct {
 	// Broken counts violations by promise; Violations has the first of each.
 	Broken     map[Promise]int
 	Violations []Violation
-	// Recovery is how long after the end of its process each lost attempt
-	// began again, ascending; Again is that of messages which had lost a
-	// worker before, and wait longer each time.
+	// Recovery is how long after the end of its process each message that
+	// lost its first worker began again, ascending. Again is that of those
+	// which had lost one before, or lose another one before they begin:
+	// they wait longer each time.
 	Recovery, Again []time.Duration
 	// FirstStart is how long after the database was back the first attempt
 	// began, ascending.
@@ -67,13 +68,18 @@ func (r *Report) Line() string {
 		r.Acknowledged, r.Broken[Lost], r.Broken[Stuck], r.Broken[Unexpected], r.Broken[StoredTwice], r.Recovered, r.Attempted,
 		r.Started, r.Reexecuted, r.Succeeded, r.Dead, r.Replayed, r.Broken[DuplicateEffect], r.Effects,
 		r.Broken[StaleSettle], r.Rejected, r.Broken[TwoOwners]+r.Broken[TokenReused])
-	if other := r.Broken[TwoPlaces] + r.Broken[EarlyLoss] + r.Broken[TornEffect] + r.Broken[OverBudget] + r.Broken[BrokenProcess]; other > 0 {
+	if other := r.Broken[TwoPlaces] + r.Broken[EarlyLoss] + r.Broken[TornEffect] + r.Broken[OverBudget] + r.Broken[BrokenProcess] + r.Broken[FalseRejection]; other > 0 {
 		fmt.Fprintf(&b, ", otherwise broken %d", other)
 	}
-	fmt.Fprintf(&b, ", recovery after a kill p50 %.1f s, p95 %.1f s, max %.1f s (%d), first claim after the database is back max %.2f s, drained in %.0f s",
-		Quantile(r.Recovery, 0.5).Seconds(), Quantile(r.Recovery, 0.95).Seconds(), Quantile(r.Recovery, 1).Seconds(), len(r.Recovery),
-		Quantile(r.FirstStart, 1).Seconds(), r.Drain.Seconds())
+	fmt.Fprintf(&b, ", recovery after a first kill %s, after further ones %s, first claim after the database is back max %.2f s, drained in %.0f s",
+		quantiles(r.Recovery), quantiles(r.Again), Quantile(r.FirstStart, 1).Seconds(), r.Drain.Seconds())
 	return b.String()
+}
+
+// quantiles are the usual ones, and the number.
+func quantiles(ds []time.Duration) string {
+	return fmt.Sprintf("p50 %.1f s, p95 %.1f s, max %.1f s (%d)",
+		Quantile(ds, 0.5).Seconds(), Quantile(ds, 0.95).Seconds(), Quantile(ds, 1).Seconds(), len(ds))
 }
 
 // Write writes everything, the line of figures last.
@@ -83,10 +89,6 @@ func (r *Report) Write(w io.Writer) {
 		for _, p := range r.Phases {
 			fmt.Fprintf(w, "%-24s %8.1f %10.0f %10.0f %10.0f\n", p.Name, p.Length.Seconds(), p.Before, p.During, p.After)
 		}
-	}
-	if len(r.Again) > 0 {
-		fmt.Fprintf(w, "recovery of messages that had lost a worker before: p50 %.1f s, p95 %.1f s, max %.1f s (%d)\n",
-			Quantile(r.Again, 0.5).Seconds(), Quantile(r.Again, 0.95).Seconds(), Quantile(r.Again, 1).Seconds(), len(r.Again))
 	}
 	for _, v := range r.Violations {
 		fmt.Fprintln(w, "BROKEN", v)
@@ -103,7 +105,7 @@ func (c *checker) count() {
 			a := c.x.attempts[Lease{id, t}]
 			r.Started += a.starts
 			effects += a.effects
-			if a.rejected {
+			if a.rejected != 0 {
 				r.Rejected++
 			}
 			if a.ended != nil && a.ended.byReaper() {
@@ -157,11 +159,10 @@ func (r *Report) measure(x *index, events []history.Event, final *Final) {
 }
 
 func (r *Report) recovery(x *index, final *Final) {
-	first := map[int64]int64{} // the token under which a message lost its first worker
+	losses := map[int64][]int64{} // the tokens under which a message lost a worker
 	for i := range final.Attempts {
-		e := &final.Attempts[i]
-		if t, ok := first[e.ID]; e.Reason == reasonLost && (!ok || e.Token < t) {
-			first[e.ID] = e.Token
+		if e := &final.Attempts[i]; e.Reason == reasonLost {
+			losses[e.ID] = append(losses[e.ID], e.Token)
 		}
 	}
 	for i := range final.Attempts {
@@ -172,7 +173,13 @@ func (r *Report) recovery(x *index, final *Final) {
 			continue
 		}
 		took := time.Duration(next-gone) * time.Microsecond
-		if e.Token == first[e.ID] {
+		lost := 0 // by the time that it began again
+		for _, t := range losses[e.ID] {
+			if !slices.ContainsFunc(x.tokens[e.ID], func(n int64) bool { return e.Token < n && n <= t }) {
+				lost++
+			}
+		}
+		if lost == 1 {
 			r.Recovery = append(r.Recovery, took)
 		} else {
 			r.Again = append(r.Again, took)

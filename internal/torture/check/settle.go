@@ -4,6 +4,7 @@ package check
 const (
 	classAbandoned = "worker.Abandoned"
 	reasonShutdown = "shutdown"
+	reasonReleased = "released"
 )
 
 // settles: what the database took as the outcome of an attempt is what the
@@ -33,6 +34,9 @@ func (c *checker) settles() {
 			continue
 		}
 		a := c.x.attempt(e.Lease)
+		if e.Worker == remote && e.Reason == reasonReleased && a.starts == 0 {
+			continue // the daemon gave it back, since whoever had asked for it was gone
+		}
 		end := max(a.fail, a.ready)
 		switch {
 		case end == 0:
@@ -41,6 +45,35 @@ func (c *checker) settles() {
 			c.stale(e.Lease, "%s was accepted for token %d, %d µs before its handler ended", e.Outcome, e.Token, end-e.At)
 		case a.worker != e.Worker:
 			c.stale(e.Lease, "%s of worker %d was accepted for token %d of worker %d", e.Outcome, e.Worker, e.Token, a.worker)
+		}
+	}
+}
+
+// rejections: an outcome is refused only when the attempt has an end already,
+// or when the worker had found itself dead. Of a message that is completed in a
+// transaction, that one may be in the way.
+func (c *checker) rejections() {
+	for id, rows := range c.x.rows {
+		m := rows[0]
+		if m.CompletedInTx {
+			continue
+		}
+		for _, t := range c.x.tokens[id] {
+			a := c.x.attempts[Lease{id, t}]
+			w := c.x.workers[a.worker]
+			if a.rejected == 0 || w != nil && w.Dead != 0 && !c.after(w.Beat, a.rejected) {
+				continue
+			}
+			var end int64
+			switch {
+			case a.ended != nil:
+				end = a.ended.At
+			case m.Token == t && (m.Place == Succeeded || m.Place == Dead):
+				end = m.At
+			}
+			if end == 0 || c.after(end, a.rejected) {
+				c.broken(FalseRejection, id, "the outcome of token %d was refused, which nobody had ended", t)
+			}
 		}
 	}
 }

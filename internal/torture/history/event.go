@@ -45,6 +45,8 @@ const (
 	Ended Kind = "ended"
 	// Back is when the database takes connections again.
 	Back Kind = "back"
+	// Stepped is right before and right after the database's clock steps.
+	Stepped Kind = "stepped"
 	// Broken is when a process ended in a way that it must not.
 	Broken Kind = "broken"
 )
@@ -63,4 +65,7 @@ type Event struct {
 	Worker  int64    `json:"w,omitempty"`
 	Name    string   `json:"n,omitempty"`
 	Note    string   `json:"note,omitempty"`
+	// Until is, at a Start, when the lease may end at the soonest, 0 where a
+	// worker beats for it.
+	Until int64 `json:"until,omitempty"`
 }

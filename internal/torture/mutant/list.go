@@ -33,6 +33,7 @@ const (
 	replay = "internal/store/postgres/operate.go"
 	insert = "internal/store/postgres/producemany.go"
 	ledger = "worker/ledger.go"
+	opener = "client/postgres/open.go"
 )
 
 // early commits a while after the caller was told so.
@@ -54,7 +55,7 @@ const early = `if !mutant("acknowledged-early") {
 func load(faults ...string) torture.Config {
 	return torture.Config{
 		Faults: append([]string{}, faults...), Duration: 6 * time.Second, Length: 3 * time.Second, Calm: 500 * time.Millisecond,
-		Lease: time.Second, Rate: 60, Handler: 600 * time.Millisecond, Drain: 5 * time.Second, Backlog: 100,
+		Lease: time.Second, Rate: 60, Handler: 600 * time.Millisecond, Drain: 5 * time.Second, Backlog: 100, Daemons: -1,
 	}
 }
 
@@ -119,6 +120,13 @@ func Mutants() []Mutant {
 				{insert, "err = s.transact(ctx, work)", early},
 			},
 			run: quick("kill-producers"), Breaks: []check.Promise{check.Lost},
+		},
+		{
+			Name: "commit-not-awaited", Says: "connections set synchronous_commit=off: a commit is acknowledged before it is on the disk",
+			edits: []edit{
+				{opener, "cfg.OnPgError = closeReadOnly(cfg.OnPgError)", "cfg.OnPgError = closeReadOnly(cfg.OnPgError)\n\tif mutant(\"commit-not-awaited\") {\n\t\tcfg.RuntimeParams[\"synchronous_commit\"] = \"off\"\n\t}"},
+			},
+			run: quick("crash"), Breaks: []check.Promise{check.Lost},
 		},
 		{
 			Name: "archive-dropped", Says: "a success leaves no row",

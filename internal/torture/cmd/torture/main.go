@@ -47,6 +47,7 @@ func run() int {
 	flag.DurationVar(&cfg.Handler, "handler", 0, "how long a handler runs on average (default 8ms)")
 	flag.DurationVar(&cfg.Drain, "drain", 0, "how long the queues may stand still in the end (default 5m)")
 	flag.IntVar(&cfg.Workers, "workers", 0, "worker processes (default 4)")
+	flag.IntVar(&cfg.Daemons, "daemons", 0, "processes that serve the HTTP API, each with a producer and a consumer of it (default 1, -1 for none)")
 	flag.StringVar(&cfg.Dir, "dir", "", "folder for the histories (default: a temporary one)")
 	flag.Parse()
 	switch *faults {
