@@ -50,14 +50,17 @@ test-next: deps ## Run the PostgreSQL tests on PostgreSQL 18 as well.
 	cd "$(CURDIR)"; $(TESTPG) -c fsync=off -pgbin "$$dir/package/native/bin" -- \
 		$(GO) test -timeout 15m $(TESTFLAGS) ./internal/store/postgres ./client/... ./reaper
 
+# Two targets at a time, with a worker each: a target alone leaves a core idle
+# while it is built and while it stops.
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME each (5m).
-	@grep -rl --include='*_test.go' '^func Fuzz' . | sort | while read -r file; do \
-		for target in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file"); do \
-			echo "$$(dirname "$$file") $$target"; \
-			$(GO) test "$$(dirname "$$file")" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) </dev/null | grep -v '^fuzz: elapsed' || exit 1; \
-		done; \
-	done
+	@fuzz() { \
+		log=$$($(GO) test "$$1" -run '^$$' -fuzz "^$$2\$$" -fuzztime $(FUZZTIME) -parallel 1 2>&1 </dev/null) && code=0 || code=$$?; \
+		echo "$$1 $$2"; grep -v '^fuzz: elapsed' <<<"$$log" || true; \
+		[ $$code -eq 0 ] || exit 255; \
+	}; export -f fuzz; \
+	grep -ro --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sort | \
+		sed -n 's/^\(.*\)\/[^/]*:func \(.*\)$$/\1 \2/p' | xargs -P 2 -L 1 bash -c 'fuzz "$$0" "$$1"'
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities in what is linked; needs the vulnerability database.

@@ -237,7 +237,7 @@ func TestFailoverOverAndOver(t *testing.T) {
 	var name string
 	require.NoError(t, r.db.QueryRowContext(t.Context(), "SELECT current_database()").Scan(&name))
 	before := runtime.NumGoroutine()
-	w, _ := r.worker(worker.Config{Lease: time.Hour})
+	w, _ := r.worker(worker.Config{}) // what a cut claim has taken comes back with a beat
 	worker.Handle(w, func(context.Context, *worker.Message[job]) error { return nil }, nil)
 	run := r.start(w)
 	heap := func() uint64 {

@@ -110,7 +110,7 @@ func TestProofTimeZones(t *testing.T) {
 			require.Equal(t, "Pacific/Apia", shown)
 			r.db = testdb.DB{DB: db, Schema: r.db.Schema, URL: r.db.URL}
 		}
-		at := time.Now().Add(3 * time.Second).Truncate(time.Second)
+		at := time.Now().Add(10 * time.Second).Truncate(time.Second) // time enough for a process to begin
 		enqueue := r.spawn("enqueue", "TZ=Asia/Tokyo", atVariable+"="+strconv.FormatInt(at.Unix(), 10))
 		var ids []int64
 		for _, line := range enqueue.rest() {

@@ -237,7 +237,7 @@ func TestTraceOfAReapedMessage(t *testing.T) {
 		m, err := rec.client(r).Enqueue(t.Context(), job{}, &client.EnqueueOptions{MaxRetries: 2})
 		require.NoError(t, err)
 		began := make(chan struct{}, 2)
-		w, log := r.worker(worker.Config{TracerProvider: rec.provider, Lease: time.Second})
+		w, log := r.worker(worker.Config{TracerProvider: rec.provider, Lease: 6 * time.Second}) // beats every 2 s
 		worker.Handle(w, func(ctx context.Context, _ *worker.Message[job]) error {
 			began <- struct{}{}
 			<-ctx.Done()

@@ -81,7 +81,7 @@ func TestWaitsWithoutBusyTimeout(t *testing.T) {
 	require.NoError(t, err)
 	tx, begun := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ms := make([]store.NewMessage, 20_000)
+		ms := make([]store.NewMessage, 2000)
 		for i := range ms {
 			ms[i] = newMessage("")
 		}
