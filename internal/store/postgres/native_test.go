@@ -13,7 +13,7 @@ import (
 func TestStatementsThatTheServerLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.db.DB.SetMaxOpenConns(1)
+	f.db.SetMaxOpenConns(1)
 	batch := []store.NewMessage{
 		{Queue: "q", Kind: "k", Payload: "1", MaxRetries: 5}, {Queue: "q", Kind: "k", Payload: "2", MaxRetries: 5},
 	}
