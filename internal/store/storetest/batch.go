@@ -130,7 +130,7 @@ func batchLarge(t *testing.T, f *fixture) {
 // The engine refuses one of the messages when others have been written.
 func batchLargeRefused(t *testing.T, f *fixture) {
 	f.put(store.NewMessage{})
-	f.exec(`CREATE UNIQUE INDEX once_kind ON {{s}}messages (kind)`)
+	f.define(`CREATE UNIQUE INDEX once_kind ON {{s}}messages (kind)`)
 	ms := largeBatch()
 	for i := range ms {
 		ms[i].IdempotencyKey, ms[i].Kind = "", fmt.Sprint("k", i)
