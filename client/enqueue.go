@@ -36,7 +36,10 @@ import (
 // nor the payload type says. A traceparent among the headers of opts is kept
 // in place of this call's own trace context.
 //
-// The call ends with ctx, also while it waits for a connection of the pool.
+// The call ends with ctx, also while it waits for a connection of the pool. A
+// message that was under way by then may have been stored: messages that are
+// enqueued at the same time without a key may share a statement, which goes on
+// for the others.
 // The message returned is what is known of it without reading it again.
 func (c *Client) Enqueue(ctx context.Context, payload Payload, opts *EnqueueOptions) (*message.Message, error) {
 	return c.enqueue(ctx, nil, payload, opts)
