@@ -27,12 +27,13 @@ func inserts(t *testing.T, f fixture, n int) (cancel []context.CancelFunc, out [
 	t.Cleanup(all.Wait)
 	for i := range n {
 		ctx, stop := context.WithCancel(t.Context())
-		cancel, out = append(cancel, stop), append(out, make(chan outcome, 1))
+		result := make(chan outcome, 1)
+		cancel, out = append(cancel, stop), append(out, result)
 		all.Go(func() {
 			in, err := f.Insert(ctx, nil, &store.NewMessage{
 				Queue: "q", Kind: "k", Payload: fmt.Sprint(i), MaxRetries: 5,
 			})
-			out[i] <- outcome{in.ID, err}
+			result <- outcome{in.ID, err}
 		})
 	}
 	return cancel, out
