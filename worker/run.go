@@ -41,6 +41,10 @@ func (e *AbandonedError) Error() string {
 	return strings.TrimSuffix(b.String(), ";")
 }
 
+// startTimeout bounds each step of a start. It is long, since connections
+// take their time when many processes start at once.
+const startTimeout = 30 * time.Second
+
 // run is one call of Run.
 type run struct {
 	*Worker
@@ -107,7 +111,7 @@ func (w *Worker) Run(ctx context.Context) error {
 }
 
 func (w *Worker) checkSchema(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout) // a pool may have no connection to give
+	ctx, cancel := context.WithTimeout(ctx, startTimeout) // a pool may have no connection to give
 	defer cancel()
 	current, known, err := w.store.SchemaVersion(ctx)
 	switch {
@@ -208,7 +212,7 @@ type registered struct {
 }
 
 func (r *run) registerOnce(ctx context.Context, info store.WorkerInfo) (registered, error) {
-	ctx, cancel := context.WithTimeout(ctx, claimTimeout)
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	pulse, err := r.store.Pulse(ctx)
 	if err != nil {
