@@ -15,6 +15,13 @@ import (
 // scope names this package to those who record.
 const scope = "github.com/styxmq/styx/client"
 
+// What the span of an enqueue is: it makes a message, or sends one that
+// another span has made.
+var (
+	makes = trace.WithSpanKind(trace.SpanKindProducer)
+	sends = trace.WithSpanKind(trace.SpanKindClient)
+)
+
 // send begins the span of an enqueue and lets the message carry its context,
 // unless the caller has given one in the headers. It returns nil when nobody
 // records; the message then carries the context of the caller's span.
@@ -22,21 +29,20 @@ func (c *Client) send(ctx context.Context, m *store.NewMessage) (context.Context
 	given := c.tracing.Origin(m.Headers)
 	if !c.tracing.On() {
 		if !given.IsValid() {
-			m.Headers = c.tracing.Carry(ctx).Into(m.Headers)
+			m.Headers = c.tracing.Carry(ctx).Last(m.Headers)
 		}
 		return ctx, nil
 	}
-	attrs := append(telemetry.Operation(telemetry.OperationSend, m.Queue), telemetry.KeyKind.String(m.Kind))
-	if m.CorrelationID != "" {
-		attrs = append(attrs, telemetry.KeyConversation.String(m.CorrelationID))
-	}
-	name := telemetry.SpanName(telemetry.OperationSend, m.Queue)
+	var span trace.Span
+	opening := c.tracing.Sending(m.Queue, m.Kind)
 	if given.IsValid() {
-		return c.tracing.Start(ctx, name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...),
+		ctx, span = c.tracing.Start(ctx, opening.Name, sends, opening.Attributes,
 			trace.WithLinks(telemetry.Link(given, telemetry.LinkCreation)))
+	} else {
+		ctx, span = c.tracing.Start(ctx, opening.Name, makes, opening.Attributes)
+		m.Headers = c.tracing.Carry(ctx).Last(m.Headers)
 	}
-	ctx, span := c.tracing.Start(ctx, name, trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attrs...))
-	m.Headers = c.tracing.Carry(ctx).Into(m.Headers)
+	telemetry.Identify(span, 0, m.CorrelationID)
 	return ctx, span
 }
 
@@ -45,7 +51,7 @@ func (c *Client) send(ctx context.Context, m *store.NewMessage) (context.Context
 func (c *Client) sendMany(ctx context.Context, batch []store.NewMessage) (context.Context, trace.Span) {
 	on := c.tracing.On()
 	var links []trace.Link
-	bare := make([]*store.NewMessage, 0, len(batch))
+	var given []int // those that have one
 	queue, kind := batch[0].Queue, batch[0].Kind
 	for i := range batch {
 		m := &batch[i]
@@ -55,12 +61,11 @@ func (c *Client) sendMany(ctx context.Context, batch []store.NewMessage) (contex
 		if m.Kind != kind {
 			kind = ""
 		}
-		given := c.tracing.Origin(m.Headers)
-		switch {
-		case !given.IsValid():
-			bare = append(bare, m)
-		case on && len(links) < telemetry.MaxLinks:
-			links = append(links, telemetry.Link(given, telemetry.LinkCreation))
+		if origin := c.tracing.Origin(m.Headers); origin.IsValid() {
+			given = append(given, i)
+			if on && len(links) < telemetry.MaxLinks {
+				links = append(links, telemetry.Link(origin, telemetry.LinkCreation))
+			}
 		}
 	}
 	var span trace.Span
@@ -69,16 +74,23 @@ func (c *Client) sendMany(ctx context.Context, batch []store.NewMessage) (contex
 		if kind != "" {
 			attrs = append(attrs, telemetry.KeyKind.String(kind))
 		}
-		spanKind := trace.SpanKindProducer
-		if len(bare) == 0 {
-			spanKind = trace.SpanKindClient
+		does := makes
+		if len(given) == len(batch) {
+			does = sends
 		}
 		ctx, span = c.tracing.Start(ctx, telemetry.SpanName(telemetry.OperationSend, queue),
-			trace.WithSpanKind(spanKind), trace.WithAttributes(attrs...), trace.WithLinks(links...))
+			does, trace.WithAttributes(attrs...), trace.WithLinks(links...))
 	}
 	carried := c.tracing.Carry(ctx)
-	for _, m := range bare {
-		m.Headers = carried.Into(m.Headers)
+	if len(carried) == 0 {
+		return ctx, span
+	}
+	for i := range batch {
+		if len(given) > 0 && given[0] == i {
+			given = given[1:]
+			continue
+		}
+		batch[i].Headers = carried.Into(batch[i].Headers)
 	}
 	return ctx, span
 }
@@ -90,9 +102,8 @@ func sent(span trace.Span, id int64, err error) {
 	case err != nil:
 		class, text := errorType(err)
 		telemetry.End(span, class, text)
-	case id != 0:
-		telemetry.End(span, "", "", telemetry.ID(id))
 	default:
+		telemetry.Identify(span, id, "")
 		telemetry.End(span, "", "")
 	}
 }

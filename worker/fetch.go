@@ -72,12 +72,16 @@ func (r *run) fetch(ctx context.Context, q *queue, inc *incarnation) {
 		}
 	}()
 	for {
-		r.settler.wait(ctx)
-		free := q.slots.wait(ctx)
-		if free == 0 || inc.dead() {
+		n := min(q.slots.wait(ctx), maxClaim)
+		if n == 0 || !r.settler.admit(ctx, n) {
 			return
 		}
-		batch, err := f.claim(ctx, min(free, maxClaim))
+		if inc.dead() {
+			r.settler.admitted(n)
+			return
+		}
+		batch, err := f.claim(ctx, min(q.slots.count(), maxClaim))
+		r.settler.admitted(n)
 		switch {
 		case err != nil:
 			r.log.claim(ctx, q.spec.Name, err)
@@ -95,13 +99,19 @@ func (r *run) fetch(ctx context.Context, q *queue, inc *incarnation) {
 		if !f.rest(ctx) {
 			continue // producers know only now: look once more
 		}
-		wait := r.cfg.PollInterval
+		wait := r.untilPoll()
 		if batch.NextDue >= 0 {
 			wait = min(wait, max(batch.NextDue, time.Millisecond))
 		}
 		f.sleep(ctx, wait)
 		f.cursor.Wake()
 	}
+}
+
+// untilPoll is how long it is until the idle queues are looked into, all at the
+// same time, since that costs less.
+func (r *run) untilPoll() time.Duration {
+	return r.cfg.PollInterval - time.Since(r.began)%r.cfg.PollInterval
 }
 
 // claim makes one claim and starts its messages. It has half of the grace to

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/styxmq/styx/client/message"
 	"github.com/styxmq/styx/internal/store"
 	"github.com/styxmq/styx/internal/telemetry"
@@ -61,7 +59,7 @@ func (r *run) told(t *task, s *store.Settlement) {
 	m := t.m.Message
 	ctx := context.WithoutCancel(t)
 	if a := t.attempt.Load(); a != nil {
-		ctx = trace.ContextWithSpan(ctx, a.span)
+		ctx = a.within(ctx)
 	}
 	switch {
 	case s.Verb == store.Succeed && h.Succeeded != nil:

@@ -66,6 +66,7 @@ func TestHooks(t *testing.T) {
 		traces = nil
 		rec.work(r, cfg, succeed, r.done(message.StatusSucceeded, m.ID))
 		require.Equal(t, traces[0], traces[1], "a hook's context has the span of the attempt")
+		require.True(t, traces[0].IsValid())
 		batch, err := c.EnqueueMany(t.Context(), []client.Item{{Payload: job{}}, {Payload: job{}}})
 		require.NoError(t, err)
 		const failed = "1 retried unknown *errors.errorString it is broken"

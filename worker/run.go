@@ -52,6 +52,7 @@ type run struct {
 	queues  []*queue
 	settler *settler
 
+	began     time.Time
 	base      context.Context // values for every handler's context, never ends
 	crew      *crew           // runs the handlers
 	running   sync.WaitGroup  // handler goroutines
@@ -92,6 +93,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return err
 	}
 	r := &run{Worker: w, log: newLogger(w.cfg.Logger), beatNow: make(chan struct{}, 1), strays: map[*task]struct{}{}}
+	r.began = time.Now()
 	r.base, r.crew = context.WithoutCancel(ctx), &crew{work: r.execute}
 	defer r.crew.close()
 	for _, q := range w.cfg.Queues {

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,9 +19,12 @@ const (
 	settleGather = time.Millisecond
 	// settleTimeout bounds one call.
 	settleTimeout = 10 * time.Second
-	// settleAhead is how many outcomes may wait before nothing more is
-	// claimed. More than one batch, so that the next one is ready at once.
+	// settleAhead is how many outcomes may wait before no claim is begun. More
+	// than one batch, so that the next one is ready at once.
 	settleAhead = 2 * settleBatch
+	// askAhead is how many messages claims under way may ask for before
+	// another is begun.
+	askAhead = 4 * settleBatch
 	// forgetBatch is how many claims rows are worth deleting with a settle
 	// instead of waiting for the next beat.
 	forgetBatch = 16
@@ -41,9 +45,10 @@ type settler struct {
 	wake chan struct{} // holds a token when the loop has something to look at
 
 	mu      sync.Mutex
-	room    chan struct{} // closed when fetchers may claim again; nil when none waits
 	waiting []settled
-	want    int // how many must wait for the loop to be woken; 0: it does not sleep
+	asked   int          // messages that claims under way may bring
+	claims  []*admission // who wants to claim, in turn
+	want    int          // how many must wait for the loop to be woken; 0: it does not sleep
 
 	// of the loop alone, kept for the next batch
 	spare    []settled
@@ -70,26 +75,54 @@ func (s *settler) put(t *task, o store.Settlement) {
 	}
 }
 
-// wait blocks while the database is so far behind with outcomes that nothing
-// more should be claimed, until ctx ends at the latest.
-func (s *settler) wait(ctx context.Context) {
-	for {
-		s.mu.Lock()
-		if len(s.waiting) < settleAhead {
-			s.mu.Unlock()
-			return
-		}
-		if s.room == nil {
-			s.room = make(chan struct{})
-		}
-		room := s.room
-		s.mu.Unlock()
-		select {
-		case <-room:
-		case <-ctx.Done():
-			return
-		}
+// admission is a fetcher's wish to claim.
+type admission struct {
+	n       int
+	granted chan struct{}
+}
+
+// admit blocks until it is the caller's turn to claim n messages: not while
+// the database is far behind with outcomes, nor while others have asked for
+// so many that it will be. It reports false when ctx ended first; otherwise
+// admitted must be called after the claim.
+func (s *settler) admit(ctx context.Context, n int) bool {
+	a := &admission{n, make(chan struct{})}
+	s.mu.Lock()
+	s.claims = append(s.claims, a)
+	s.grant()
+	s.mu.Unlock()
+	select {
+	case <-a.granted:
+		return true
+	case <-ctx.Done():
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.claims, a)
+	if i >= 0 {
+		s.claims = slices.Delete(s.claims, i, i+1)
+		return false
+	}
+	return true
+}
+
+// admitted ends a claim that admit has let pass.
+func (s *settler) admitted(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked -= n
+	s.grant()
+}
+
+// grant lets those pass whose turn it is.
+func (s *settler) grant() {
+	n := 0
+	for n < len(s.claims) && len(s.waiting) < settleAhead && s.asked < askAhead {
+		s.asked += s.claims[n].n
+		close(s.claims[n].granted)
+		n++
+	}
+	s.claims = slices.Delete(s.claims, 0, n)
 }
 
 // finish waits until every claimed message is settled or given up.
@@ -165,10 +198,7 @@ func (s *settler) gather() []settled {
 		clear(s.waiting[n:])
 		s.waiting = s.waiting[:n]
 	}
-	if s.room != nil && len(s.waiting) < settleAhead {
-		close(s.room)
-		s.room = nil
-	}
+	s.grant()
 	return batch
 }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/styxmq/styx/client/message"
 	"github.com/styxmq/styx/internal/failure"
@@ -38,12 +37,42 @@ const PromptAttempt = time.Minute
 // scope names this package to those who record.
 const scope = "github.com/styxmq/styx/worker"
 
+// The options that are the same for every attempt.
+var (
+	consumes = trace.WithSpanKind(trace.SpanKindConsumer)
+	newRoot  = trace.WithNewRoot()
+)
+
 // attempt is the span of a task, or what stands for it.
 type attempt struct {
-	span   trace.Span
-	sc     trace.SpanContext // of the span; without one, of the producer's
-	origin trace.SpanContext // of the span that enqueued the message
-	ended  atomic.Bool
+	span  trace.Span // nil when nobody records
+	ended atomic.Bool
+
+	// origin leads to the span that enqueued the message. With opts it is
+	// kept here to spare each attempt an allocation.
+	origin [1]trace.Link
+	opts   [4]trace.SpanStartOption
+}
+
+// from returns the span that enqueued the message, which is not valid when
+// nothing is known of it.
+func (a *attempt) from() trace.SpanContext { return a.origin[0].SpanContext }
+
+// spanContext returns that of the span; without one, of the producer's.
+func (a *attempt) spanContext() trace.SpanContext {
+	if a.span == nil {
+		return a.from()
+	}
+	return a.span.SpanContext()
+}
+
+// within returns ctx with the span; without one, with the producer's, so that
+// what is enqueued there belongs to the same trace.
+func (a *attempt) within(ctx context.Context) context.Context {
+	if a.span == nil {
+		return trace.ContextWithRemoteSpanContext(ctx, a.from())
+	}
+	return trace.ContextWithSpan(ctx, a.span)
 }
 
 // enter returns the context of a task's handler: with the span of the attempt
@@ -53,20 +82,22 @@ func (r *run) enter(t *task) context.Context {
 	if !on && len(t.m.Headers) == 0 {
 		return t
 	}
-	a := &attempt{span: noop.Span{}}
+	var from trace.SpanContext
 	if r.cfg.TraceMode != TraceNone {
-		a.origin = r.tracing.Origin(t.m.Headers)
+		from = r.tracing.Origin(t.m.Headers)
 	}
 	ctx := r.tracing.WithBaggage(t, t.m.Headers)
-	switch {
-	case on:
-		ctx, a.span = r.process(ctx, t, a.origin)
-		a.sc = a.span.SpanContext()
-	case !a.origin.IsValid():
+	if !on && !from.IsValid() {
 		return ctx
-	default: // what the handler enqueues belongs to the same trace
-		a.sc = a.origin
-		ctx = trace.ContextWithRemoteSpanContext(ctx, a.sc)
+	}
+	a := new(attempt)
+	if from.IsValid() {
+		a.origin[0] = telemetry.Link(from, telemetry.LinkCreation)
+	}
+	if on {
+		ctx, a.span = r.process(ctx, t, a)
+	} else {
+		ctx = a.within(ctx)
 	}
 	t.attempt.Store(a)
 	switch t.state.Load() { // whoever took the task away found no span to end
@@ -79,26 +110,26 @@ func (r *run) enter(t *task) context.Context {
 }
 
 // process begins the span of an attempt.
-func (r *run) process(ctx context.Context, t *task, origin trace.SpanContext) (context.Context, trace.Span) {
-	opts := make([]trace.SpanStartOption, 0, 4)
-	opts = append(opts, trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithAttributes(telemetry.Describe(telemetry.OperationProcess, &t.m.Message)...))
-	var links []trace.Link
-	if origin.IsValid() {
-		links = append(links, telemetry.Link(origin, telemetry.LinkCreation))
+func (r *run) process(ctx context.Context, t *task, a *attempt) (context.Context, trace.Span) {
+	opening := r.tracing.Processing(&t.m.Message)
+	opts := append(a.opts[:0], consumes, opening.Attributes)
+	linked := a.from().IsValid()
+	if linked {
+		opts = append(opts, trace.WithLinks(a.origin[:]...))
 	}
 	if t.m.ReplayCount > 0 {
 		if death := r.tracing.Death(t.m.Headers); death.IsValid() {
-			links = append(links, telemetry.Link(death, telemetry.LinkDeath))
+			opts = append(opts, trace.WithLinks(telemetry.Link(death, telemetry.LinkDeath)))
 		}
 	}
-	opts = append(opts, trace.WithLinks(links...))
-	if origin.IsValid() && r.cfg.TraceMode == TraceAuto && t.prompt() {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, origin)
+	if linked && r.cfg.TraceMode == TraceAuto && t.prompt() {
+		ctx = trace.ContextWithRemoteSpanContext(ctx, a.from())
 	} else {
-		opts = append(opts, trace.WithNewRoot())
+		opts = append(opts, newRoot)
 	}
-	return r.tracing.Start(ctx, telemetry.SpanName(telemetry.OperationProcess, t.m.Queue), opts...)
+	ctx, span := r.tracing.Start(ctx, opening.Name, opts...)
+	telemetry.Identify(span, t.m.ID, t.m.CorrelationID)
+	return ctx, span
 }
 
 // prompt reports whether this is the first time that anybody holds the
@@ -108,22 +139,22 @@ func (t *task) prompt() bool {
 	if t.m.RetryAfter.After(due) {
 		due = t.m.RetryAfter
 	}
-	return t.m.LeaseToken == 1 && time.Since(due) < PromptAttempt
+	return t.m.LeaseToken == 1 && t.started.Sub(due) < PromptAttempt
 }
 
 // spanContext returns that of the task's span, which is not valid when there
 // is none.
 func (t *task) spanContext() trace.SpanContext {
 	if a := t.attempt.Load(); a != nil {
-		return a.sc
+		return a.spanContext()
 	}
 	return trace.SpanContext{}
 }
 
 // end ends the task's span, once, with its outcome.
 func (t *task) end(outcome, class, text string) {
-	if a := t.attempt.Load(); a != nil && a.ended.CompareAndSwap(false, true) {
-		telemetry.End(a.span, class, text, telemetry.KeyOutcome.String(outcome))
+	if a := t.attempt.Load(); a != nil && a.span != nil && a.ended.CompareAndSwap(false, true) {
+		telemetry.EndAttempt(a.span, outcome, class, text)
 	}
 }
 
@@ -159,9 +190,13 @@ func (t *task) endWith(s *store.Settlement) {
 // settleSpan begins the span of a batch of outcomes; nil when none of their
 // attempts is recorded.
 func (r *run) settleSpan(ctx context.Context, batch []settled) (context.Context, trace.Span) {
+	if !r.tracing.On() {
+		return ctx, nil
+	}
 	var links []trace.Link
 	queue := batch[0].task.m.Queue
-	for _, s := range batch {
+	for i := range batch {
+		s := &batch[i]
 		if s.task.m.Queue != queue {
 			queue = ""
 		}
@@ -169,7 +204,7 @@ func (r *run) settleSpan(ctx context.Context, batch []settled) (context.Context,
 			links = append(links, telemetry.Link(sc, telemetry.LinkAttempt, telemetry.ID(s.s.ID)))
 		}
 	}
-	if len(links) == 0 || !r.tracing.On() {
+	if len(links) == 0 {
 		return ctx, nil
 	}
 	attrs := append(telemetry.Operation(telemetry.OperationSettle, queue), telemetry.KeyBatchCount.Int(len(batch)))
@@ -197,18 +232,17 @@ func (r *run) deadLetter(ctx context.Context, t *task, f *store.Failure) {
 	}
 	opts := []trace.SpanStartOption{trace.WithAttributes(append(
 		telemetry.Describe(telemetry.OperationDeadLetter, &t.m.Message), telemetry.KeyDecision.String(string(f.Decision)))...)}
-	a := t.attempt.Load()
-	switch a {
-	case nil: // it was not run
-		opts = append(opts, trace.WithNewRoot())
+	var from trace.SpanContext
+	if a := t.attempt.Load(); a != nil {
+		ctx, from = trace.ContextWithSpanContext(ctx, a.spanContext()), a.from()
+	} else { // it was not run
+		opts = append(opts, newRoot)
 		if r.cfg.TraceMode != TraceNone {
-			a = &attempt{origin: r.tracing.Origin(t.m.Headers)}
+			from = r.tracing.Origin(t.m.Headers)
 		}
-	default:
-		ctx = trace.ContextWithSpanContext(ctx, a.sc)
 	}
-	if a != nil && a.origin.IsValid() {
-		opts = append(opts, trace.WithLinks(telemetry.Link(a.origin, telemetry.LinkCreation)))
+	if from.IsValid() {
+		opts = append(opts, trace.WithLinks(telemetry.Link(from, telemetry.LinkCreation)))
 	}
 	_, span := r.tracing.Start(ctx, telemetry.SpanName(telemetry.OperationDeadLetter, t.m.Queue), opts...)
 	telemetry.End(span, f.Class, f.Message)

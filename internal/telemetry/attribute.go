@@ -90,10 +90,33 @@ func Describe(operation string, m *message.Message) []attribute.KeyValue {
 	return attrs
 }
 
+// Identify adds to a span, if anybody records it, what only this message has:
+// what an Opening leaves out. An id of 0 is not known yet.
+func Identify(span trace.Span, id int64, conversation string) {
+	defer func() { _ = recover() }()
+	if !span.IsRecording() {
+		return
+	}
+	attrs := make([]attribute.KeyValue, 0, 2)
+	if id != 0 {
+		attrs = append(attrs, ID(id))
+	}
+	if conversation != "" {
+		attrs = append(attrs, KeyConversation.String(conversation))
+	}
+	span.SetAttributes(attrs...)
+}
+
 // ID is the attribute of a message's id.
 func ID(id int64) attribute.KeyValue { return KeyMessageID.String(strconv.FormatInt(id, 10)) }
 
 // Link leads to a span and says which one that is.
 func Link(sc trace.SpanContext, to string, attrs ...attribute.KeyValue) trace.Link {
+	if len(attrs) == 0 && to == LinkCreation {
+		return trace.Link{SpanContext: sc, Attributes: toCreation}
+	}
 	return trace.Link{SpanContext: sc, Attributes: append(attrs, KeyLink.String(to))}
 }
+
+// toCreation is of most links. It is shared, and full.
+var toCreation = []attribute.KeyValue{KeyLink.String(LinkCreation)}

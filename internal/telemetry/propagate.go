@@ -68,9 +68,13 @@ type Carried map[string]string
 // Carry returns what a message takes along of ctx; nil is nothing.
 func (t *Tracing) Carry(ctx context.Context) Carried {
 	var c carrier
-	if trace.SpanContextFromContext(ctx).IsValid() {
-		c = carrier{}
-		t.inject(ctx, c)
+	if sc := trace.SpanContextFromContext(ctx); sc.IsValid() {
+		if t.w3c && sc.TraceState().Len() == 0 {
+			c = carrier{parentHeader: formatParent(sc)}
+		} else {
+			c = carrier{}
+			t.inject(ctx, c)
+		}
 	}
 	if t.baggage != nil {
 		if text := t.allowed(baggage.FromContext(ctx)).String(); text != "" && len(text) <= maxBaggage {
@@ -94,14 +98,23 @@ func (t *Tracing) inject(ctx context.Context, c carrier) {
 
 // Into adds what is carried to headers, which are changed unless nil.
 func (c Carried) Into(headers map[string]string) map[string]string {
-	if len(c) == 0 {
+	switch {
+	case len(c) == 0:
 		return headers
-	}
-	if headers == nil {
+	case headers == nil:
 		return maps.Clone(map[string]string(c))
 	}
 	maps.Copy(headers, c)
 	return headers
+}
+
+// Last is Into for the only message that takes it along, or the last one: c
+// itself may be its headers.
+func (c Carried) Last(headers map[string]string) map[string]string {
+	if headers == nil && len(c) > 0 {
+		return c
+	}
+	return c.Into(headers)
 }
 
 // Origin returns the span that headers name; it is not valid when they name
@@ -110,6 +123,19 @@ func (t *Tracing) Origin(headers map[string]string) (sc trace.SpanContext) {
 	if len(headers) == 0 {
 		return sc
 	}
+	if t.w3c {
+		v, given := headers[parentHeader]
+		if !given {
+			return sc
+		}
+		if sc, known := parseParent(v); known && (len(headers) == 1 || headers[stateHeader] == "") {
+			return sc
+		}
+	}
+	return t.extract(headers)
+}
+
+func (t *Tracing) extract(headers map[string]string) (sc trace.SpanContext) {
 	defer func() {
 		if recover() != nil {
 			sc = trace.SpanContext{}
@@ -124,6 +150,9 @@ func (t *Tracing) Death(headers map[string]string) trace.SpanContext {
 	v, ok := headers[DeathHeader]
 	if !ok {
 		return trace.SpanContext{}
+	}
+	if sc, known := parseParent(v); known {
+		return sc
 	}
 	ctx := propagation.TraceContext{}.Extract(bare, carrier{parentHeader: v})
 	return trace.SpanContextFromContext(ctx)
@@ -165,7 +194,5 @@ func Parent(sc trace.SpanContext) string {
 	if !sc.IsValid() {
 		return ""
 	}
-	c := carrier{}
-	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(bare, sc), c)
-	return c[parentHeader]
+	return formatParent(sc)
 }

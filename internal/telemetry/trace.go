@@ -29,7 +29,9 @@ type Tracing struct {
 	on         bool // when it is not global
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
+	w3c        bool                // the propagator is W3C trace context and nothing else
 	baggage    map[string]struct{} // keys that may pass; nil: none
+	openings   openings
 }
 
 // NewTracing returns the tracing of a package, which scope names. A nil
@@ -45,6 +47,7 @@ func NewTracing(scope string, provider trace.TracerProvider, propagator propagat
 	if t.propagator == nil {
 		t.propagator = propagation.TraceContext{}
 	}
+	_, t.w3c = t.propagator.(propagation.TraceContext)
 	for _, key := range baggage {
 		if t.baggage == nil {
 			t.baggage = map[string]struct{}{}
@@ -114,11 +117,24 @@ func (t *Tracing) Start(ctx context.Context, name string, opts ...trace.SpanStar
 func End(span trace.Span, class, text string, attrs ...attribute.KeyValue) {
 	defer func() { _ = recover() }()
 	if span.IsRecording() {
-		if class != "" {
-			attrs = append(attrs, KeyErrorType.String(class))
-			span.SetStatus(codes.Error, failure.Clean(text, maxStatus))
-		}
-		span.SetAttributes(attrs...)
+		finish(span, class, text, attrs)
 	}
 	span.End()
+}
+
+// EndAttempt ends the span of an attempt with its outcome.
+func EndAttempt(span trace.Span, outcome, class, text string) {
+	defer func() { _ = recover() }()
+	if span.IsRecording() {
+		finish(span, class, text, []attribute.KeyValue{KeyOutcome.String(outcome)})
+	}
+	span.End()
+}
+
+func finish(span trace.Span, class, text string, attrs []attribute.KeyValue) {
+	if class != "" {
+		attrs = append(attrs, KeyErrorType.String(class))
+		span.SetStatus(codes.Error, failure.Clean(text, maxStatus))
+	}
+	span.SetAttributes(attrs...)
 }

@@ -175,13 +175,67 @@ func TestPanicsOfAnSDKAreKept(t *testing.T) {
 	}
 }
 
+// roundabout is W3C trace context that cannot be told from another propagator.
+var roundabout = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{})
+
+// What is read and written without a detour is what the propagator reads and
+// writes.
+func TestNoDetourChangesAContext(t *testing.T) {
+	t.Parallel()
+	short, long := telemetry.NewTracing("test", nil, nil, nil), telemetry.NewTracing("test", nil, roundabout, nil)
+	const ids = "0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331"
+	valid := 0
+	for _, v := range []string{
+		parent, "00-" + ids + "-00", "00-" + ids + "-02", "00-" + ids + "-03", "00-" + ids + "-04", "00-" + ids + "-10", "00-" + ids + "-ff",
+		"01-" + ids + "-01", "01-" + ids + "-01-more", "01-" + ids + "-09", "fe-" + ids + "-00", "ff-" + ids + "-01", "0x-" + ids + "-01",
+		"00-" + ids + "-01-", "00-" + ids + "-01-more", "00-" + ids + "-1", "00-" + ids + "-0g", "00-" + ids, "00_" + ids + "-01", " " + parent, parent + " ",
+		"00-" + strings.ToUpper(ids) + "-01", "00-" + strings.Replace(ids, "-", "_", 1) + "-01", strings.ReplaceAll(parent, "-01", "_01"),
+		"00-" + strings.Repeat("0", 32) + "-b7ad6b7169203331-01", "00-0af7651916cd43dd8448eb211c80319c-" + strings.Repeat("0", 16) + "-01",
+		strings.Replace(parent, "a", "é", 1), strings.Replace(parent, "af", "é", 1), strings.Replace(parent, "a", "g", 1), strings.Replace(parent, "3331", "333g", 1),
+		"", strings.Repeat("0", 55), strings.Repeat("x", 200),
+	} {
+		for _, headers := range []map[string]string{{"traceparent": v}, {"traceparent": v, "tracestate": "a=1"}, {"Traceparent": v, "tracestate": "a=1"}} {
+			sc, want := short.Origin(headers), long.Origin(headers)
+			require.Equal(t, want, sc, headers)
+			if want.IsValid() {
+				valid++
+			}
+		}
+		require.Equal(t, long.Origin(map[string]string{"traceparent": v}), short.Death(map[string]string{telemetry.DeathHeader: v}), v)
+	}
+	require.Greater(t, valid, 10)
+	for flags := range 256 {
+		sc := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 0xab}, SpanID: trace.SpanID{7: 0xfe}, TraceFlags: trace.TraceFlags(flags)})
+		ctx := trace.ContextWithSpanContext(t.Context(), sc)
+		require.Equal(t, long.Carry(ctx), short.Carry(ctx))
+		require.Equal(t, long.Carry(ctx)["traceparent"], telemetry.Parent(sc))
+	}
+}
+
+func TestTheLastOneTakesAll(t *testing.T) {
+	t.Parallel()
+	mine := map[string]string{"mine": "x"}
+	carried := telemetry.Carried{"traceparent": parent}
+	require.Nil(t, telemetry.Carried{}.Last(nil))
+	require.Nil(t, telemetry.Carried(nil).Last(nil))
+	require.Equal(t, mine, telemetry.Carried{}.Last(mine))
+	require.Equal(t, map[string]string{"traceparent": parent}, carried.Last(nil))
+	require.Equal(t, map[string]string{"mine": "x", "traceparent": parent}, carried.Last(mine))
+}
+
 func FuzzOrigin(f *testing.F) {
 	f.Add(parent, "a=1")
+	f.Add(parent, "")
 	f.Add("", "")
 	tracing := telemetry.NewTracing("test", nil, nil, []string{"k"})
+	long := telemetry.NewTracing("test", nil, roundabout, nil)
 	f.Fuzz(func(t *testing.T, traceparent, tracestate string) {
 		headers := map[string]string{"traceparent": traceparent, "tracestate": tracestate, "baggage": tracestate, telemetry.DeathHeader: tracestate}
 		sc := tracing.Origin(headers)
+		require.Equal(t, long.Origin(headers), sc)
+		alone := map[string]string{"traceparent": traceparent, telemetry.DeathHeader: traceparent}
+		require.Equal(t, long.Origin(alone), tracing.Origin(alone))
+		require.Equal(t, long.Origin(alone), tracing.Death(alone))
 		tracing.Death(headers)
 		tracing.WithBaggage(t.Context(), headers)
 		if sc.IsValid() {
@@ -190,6 +244,26 @@ func FuzzOrigin(f *testing.F) {
 			require.Equal(t, sc.TraceID(), again.TraceID())
 		}
 	})
+}
+
+func BenchmarkCarried(b *testing.B) {
+	headers := map[string]string{"traceparent": parent}
+	for name, propagator := range map[string]propagation.TextMapPropagator{"default": nil, "other": roundabout} {
+		tracing := telemetry.NewTracing("test", nil, propagator, nil)
+		ctx := trace.ContextWithSpanContext(b.Context(), tracing.Origin(headers))
+		b.Run("read, "+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				tracing.Origin(headers)
+			}
+		})
+		b.Run("write, "+name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				tracing.Carry(ctx)
+			}
+		})
+	}
 }
 
 func BenchmarkNobodyRecords(b *testing.B) {

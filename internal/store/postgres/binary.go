@@ -13,10 +13,12 @@ const (
 	oidInt2      = 21
 	oidText      = 25
 	oidTID       = 27
+	oidInt2Array = 1005
 	oidTextArray = 1009
 	oidTIDArray  = 1010
 	oidInt8Array = 1016
 	oidTime      = 1184
+	oidTimeArray = 1185
 )
 
 // epoch is the time that the server counts from, in microseconds of Unix time.
@@ -64,6 +66,17 @@ func int8ArrayParam(values []int64) Param {
 		b = binary.BigEndian.AppendUint64(b, uint64(v))
 	}
 	return Param{oidInt8Array, b}
+}
+
+// valuesParam binds an array of values of one width.
+func valuesParam(arrayOID, elementOID uint32, n int, of func(i int) Param) Param {
+	b := binaryArray(n, elementOID, 12*n)
+	for i := range n {
+		v := of(i).Value
+		b = binary.BigEndian.AppendUint32(b, uint32(len(v))) //nolint:gosec // a few bytes
+		b = append(b, v...)
+	}
+	return Param{arrayOID, b}
 }
 
 // textArrayParam binds texts; empty ones are NULL in a nullable array.

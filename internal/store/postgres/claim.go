@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,85 +18,131 @@ import (
 // counts; the deadline leaves room for it.
 const abandonGrace = 5 * time.Second
 
-func (c *cursor) claim(ctx context.Context, src source, lane, limit int, number int64) ([]store.Claimed, error) {
-	var from, id any
-	switch src {
-	case sourceReady:
-		from, id = int64(lane+message.MinPriority), *c.floors[lane].pos
-	case sourceDue:
-		from = timeArg(*c.due.pos)
-	default:
-		from = timeArg(time.Time{})
+// wanted is what one claim asks for.
+type wanted struct {
+	store.CursorSpec
+	src        source
+	kinds      sql.NullString
+	limit      int
+	number     int64
+	other, own int64 // milliseconds until the deadline, see statements.claim
+	priority   int   // where to begin: for sourceReady
+	after      int64
+	due        time.Time // for the others
+	remote     bool
+}
+
+// taken is what it got.
+type taken struct {
+	messages []store.Claimed
+	full     bool // there may be more
+}
+
+// claim asks for messages of one source, together with the claims of other
+// queues that come at the same time.
+func (c *cursor) claim(ctx context.Context, src source, lane, limit int, number int64) (taken, error) {
+	w := wanted{
+		CursorSpec: c.spec, src: src, kinds: c.kinds, limit: limit, number: number, other: -1,
+		own: (c.spec.Lease + abandonGrace).Milliseconds(), remote: c.remote,
 	}
-	own := (c.spec.Lease + abandonGrace).Milliseconds()
-	other := int64(-1)
 	if c.spec.Timeout >= 0 {
-		other = c.spec.Timeout.Milliseconds() + own
+		w.other = c.spec.Timeout.Milliseconds() + w.own
 	}
 	if c.remote {
-		own, other = c.own, c.spec.Lease.Milliseconds()
-	} else if out, err := c.claimNative(ctx, src, lane, limit, number, other, own); !errors.Is(err, store.ErrNoNative) {
-		return out, mapError(err)
+		w.own, w.other = c.own, c.spec.Lease.Milliseconds()
 	}
-	rows, err := c.s.sql.QueryContext(ctx, c.s.hot.claimBy(src, limit, c.kinds.Valid, c.remote),
-		c.spec.Queue, c.spec.WorkerID, number, other, own, c.kinds, from, id)
-	if err != nil {
-		return nil, mapError(err)
+	switch src {
+	case sourceReady:
+		w.priority, w.after = lane+message.MinPriority, *c.floors[lane].pos
+	case sourceDue:
+		w.due = *c.due.pos
+	case sourceSuspect:
 	}
-	defer func() { _ = rows.Close() }()
-	out := make([]store.Claimed, 0, limit)
-	for rows.Next() {
-		out = append(out, store.Claimed{})
-		if err := c.scan(rows, &out[len(out)-1]); err != nil {
-			return nil, mapError(err)
+	alone := func() (taken, error) { return c.s.claimOne(ctx, &w) }
+	if c.remote || src == sourceSuspect || !c.s.hasNative() {
+		return alone()
+	}
+	return c.s.claims.do(ctx, &w, alone)
+}
+
+// claimOne claims from one queue.
+func (s *Store) claimOne(ctx context.Context, w *wanted) (taken, error) {
+	size := floorSize(w.limit)
+	if !w.remote {
+		out, err := s.claimNative(ctx, w, size)
+		if !errors.Is(err, store.ErrNoNative) {
+			return taken{out, len(out) >= size}, mapError(err)
 		}
 	}
-	return out, mapError(rows.Err())
+	var from, id any
+	switch w.src {
+	case sourceReady:
+		from, id = int64(w.priority), w.after
+	default:
+		from = timeArg(w.due)
+	}
+	rows, err := s.sql.QueryContext(ctx, s.hot.claimBy(w.src, size, w.kinds.Valid, w.remote),
+		w.Queue, w.WorkerID, w.number, w.other, w.own, w.kinds, from, id)
+	if err != nil {
+		return taken{}, mapError(err)
+	}
+	defer func() { _ = rows.Close() }()
+	out := make([]store.Claimed, 0, size)
+	for rows.Next() {
+		out = append(out, store.Claimed{})
+		if err := w.scan(rows, &out[len(out)-1]); err != nil {
+			return taken{}, mapError(err)
+		}
+	}
+	return taken{out, len(out) >= size}, mapError(rows.Err())
 }
 
 // scan reads the columns of claimedColumns.
-func (c *cursor) scan(rows *sql.Rows, m *store.Claimed) error {
+func (w *wanted) scan(rows *sql.Rows, m *store.Claimed) error {
 	var place string
-	var rest sql.NullString
-	dest := []any{&place, &m.ID, &m.LeaseToken, &m.Kind, &m.Payload, &m.CreatedAt, &m.MaxRetries, &rest}
-	if c.remote {
+	var headers, rest sql.NullString
+	dest := []any{&place, &m.ID, &m.LeaseToken, &m.Kind, &m.Payload, &m.CreatedAt, &m.MaxRetries, &headers, &rest}
+	if w.remote {
 		dest = append(dest, &m.Deadline, &m.UpdatedAt)
 	}
-	if err := rows.Scan(dest...); err != nil {
+	err := rows.Scan(dest...)
+	if err != nil {
 		return err
 	}
-	m.Queue, m.Status, m.WorkerID = c.spec.Queue, message.StatusProcessing, c.spec.WorkerID
 	m.CreatedAt, m.Place = m.CreatedAt.UTC(), parsePlace(place)
-	if rest.Valid {
-		if err := parseRest(rest.String, m); err != nil {
-			return fmt.Errorf("read claimed message %d: %w", m.ID, err)
-		}
+	if headers.Valid {
+		m.Headers, err = parseHeaders(headers.String)
 	}
+	if rest.Valid && err == nil {
+		err = parseRest(rest.String, m)
+	}
+	return w.complete(m, err)
+}
+
+// complete adds what no column says.
+func (w *wanted) complete(m *store.Claimed, err error) error {
+	if err != nil {
+		return fmt.Errorf("read claimed message %d: %w", m.ID, err)
+	}
+	m.Queue, m.Status, m.WorkerID = w.Queue, message.StatusProcessing, w.WorkerID
 	m.Attempt = m.RetryCount + 1
 	return nil
 }
 
-// claimNative is claim past database/sql.
-func (c *cursor) claimNative(ctx context.Context, src source, lane, limit int, number, other, own int64) ([]store.Claimed, error) {
-	from, id := timeParam(time.Time{}), Param{OID: oidInt8}
-	switch src {
-	case sourceReady:
-		from, id = int2Param(lane+message.MinPriority), int8Param(*c.floors[lane].pos)
-	case sourceDue:
-		from = timeParam(*c.due.pos)
-	case sourceSuspect:
+// claimNative is claimOne past database/sql.
+func (s *Store) claimNative(ctx context.Context, w *wanted, size int) ([]store.Claimed, error) {
+	from, id := timeParam(w.due), Param{OID: oidInt8}
+	if w.src == sourceReady {
+		from, id = int2Param(w.priority), int8Param(w.after)
 	}
-	kinds := Param{OID: oidTextArray}
-	if c.kinds.Valid {
-		kinds = textArrayParam(c.spec.Kinds, false)
-	}
-	out := make([]store.Claimed, 0, limit)
-	_, err := c.s.native(ctx, c.s.sql, c.s.hot.nativeClaim(src, limit, c.kinds.Valid), []Param{
-		textParam(c.spec.Queue), int8Param(c.spec.WorkerID), int8Param(number), int8Param(other), int8Param(own),
-		kinds, from, id,
+	out := make([]store.Claimed, 0, size)
+	names := names{kinds: w.Kinds}
+	_, err := s.native(ctx, s.sql, s.hot.nativeClaim(w.src, size, w.kinds.Valid), []Param{
+		textParam(w.Queue), int8Param(w.WorkerID), int8Param(w.number), int8Param(w.other), int8Param(w.own),
+		w.kindsParam(), from, id,
 	}, func(values [][]byte) error {
 		out = append(out, store.Claimed{})
-		return c.decode(values, &out[len(out)-1])
+		return w.decode(values, &out[len(out)-1], &names)
 	})
 	if err != nil {
 		return nil, err
@@ -105,37 +150,47 @@ func (c *cursor) claimNative(ctx context.Context, src source, lane, limit int, n
 	return out, nil
 }
 
+func (w *wanted) kindsParam() Param {
+	if !w.kinds.Valid {
+		return Param{OID: oidTextArray}
+	}
+	return textArrayParam(w.Kinds, false)
+}
+
 // decode reads the columns of claimedColumns in binary form.
-func (c *cursor) decode(values [][]byte, m *store.Claimed) error {
+func (w *wanted) decode(values [][]byte, m *store.Claimed, kinds *names) error {
 	d := decoder{values: values}
 	m.Place, m.ID, m.LeaseToken = d.place(), d.int64(), d.int64()
-	m.Kind, m.Payload = c.kindOf(d.bytes()), string(d.bytes())
+	m.Kind, m.Payload = kinds.of(d.bytes()), string(d.bytes())
 	m.CreatedAt, m.MaxRetries = d.time(), d.int32()
-	m.Queue, m.Status, m.WorkerID = c.spec.Queue, message.StatusProcessing, c.spec.WorkerID
+	if headers := d.bytes(); headers != nil && d.err == nil {
+		m.Headers, d.err = parseHeaders(string(headers))
+	}
 	if rest := d.bytes(); rest != nil && d.err == nil {
 		d.err = parseRest(string(rest), m)
 	}
-	if d.err != nil {
-		return fmt.Errorf("read claimed message %d: %w", m.ID, d.err)
-	}
-	m.Attempt = m.RetryCount + 1
-	return nil
+	return w.complete(m, d.err)
 }
 
-// kindOf keeps one copy of each name.
-func (c *cursor) kindOf(name []byte) string {
-	if string(name) == c.lastKind {
-		return c.lastKind
+// names keeps one copy of each kind's name.
+type names struct {
+	kinds []string // sorted
+	last  string
+}
+
+func (n *names) of(name []byte) string {
+	if string(name) == n.last {
+		return n.last
 	}
-	i, ok := slices.BinarySearchFunc(c.spec.Kinds, name, func(kind string, name []byte) int {
+	i, ok := slices.BinarySearchFunc(n.kinds, name, func(kind string, name []byte) int {
 		return strings.Compare(kind, string(name))
 	})
 	if ok {
-		c.lastKind = c.spec.Kinds[i]
+		n.last = n.kinds[i]
 	} else {
-		c.lastKind = string(name)
+		n.last = string(name)
 	}
-	return c.lastKind
+	return n.last
 }
 
 // parsePlace reads the text of a tid, (block,offset); 0 when it is none.
@@ -168,58 +223,6 @@ func placeArray(places []uint64) string {
 		b = append(b, ')', '"')
 	}
 	return string(append(b, '}'))
-}
-
-// restParts is the number of parts of the column rest.
-const restParts = 13
-
-func parseRest(text string, m *store.Claimed) (err error) {
-	part := strings.SplitN(text, "\x1f", restParts)
-	if len(part) != restParts {
-		return fmt.Errorf("%d parts instead of %d", len(part), restParts)
-	}
-	var numbers [8]int64
-	for i := range numbers {
-		if part[i] == "" {
-			continue
-		}
-		if numbers[i], err = strconv.ParseInt(part[i], 10, 64); err != nil {
-			return err
-		}
-	}
-	m.Priority, m.RetryCount, m.Timeout = int(numbers[0]), int(numbers[1]), timeoutOf(numbers[2])
-	m.WorkerLosses, m.Snoozes, m.ReplayCount = int(numbers[3]), int(numbers[4]), int(numbers[5])
-	if part[6] != "" {
-		m.RetryAfter = time.UnixMicro(numbers[6]).UTC()
-	}
-	if part[7] != "" {
-		m.ExpiresAt = time.UnixMicro(numbers[7]).UTC()
-	}
-	m.Tenant, m.CorrelationID, m.IdempotencyKey, m.LastError = part[8], part[9], part[10], part[12]
-	if part[11] != "" {
-		m.Headers, err = parseHeaders(part[11])
-	}
-	return err
-}
-
-// parseHeaders reads headers as the server writes jsonb. Most have nothing but
-// a trace context, which needs no parser.
-func parseHeaders(text string) (headers map[string]string, err error) {
-	if rest, ok := strings.CutPrefix(text, `{"`+traceparent+`": "`); ok {
-		if v, ok := strings.CutSuffix(rest, `"}`); ok && !strings.ContainsAny(v, `"\`) {
-			return map[string]string{traceparent: v}, nil
-		}
-	}
-	err = json.Unmarshal([]byte(text), &headers)
-	return headers, err
-}
-
-// timeoutOf turns the column timeout_ms into a duration: negative is -1.
-func timeoutOf(ms int64) time.Duration {
-	if ms < 0 {
-		return -1
-	}
-	return time.Duration(ms) * time.Millisecond
 }
 
 // timeArg binds a time that came from the database, as text so that every

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,9 +17,11 @@ import (
 
 // How often a busy cursor looks around.
 const (
-	// probeEvery bounds how long due messages and other priorities wait
-	// behind a long run of full batches.
-	probeEvery = 100 * time.Millisecond
+	// probeEvery and probeClaims bound how long due messages and other
+	// priorities wait behind a long run of full batches: the longer of the
+	// two, but no longer than hardEvery.
+	probeEvery  = 100 * time.Millisecond
+	probeClaims = 4
 	// hardEvery is how often a claim begins at the hard floor, for rows
 	// that committed behind the soft one.
 	hardEvery = time.Second
@@ -27,6 +30,9 @@ const (
 	// and then every fullEvery, or fullShare times its own cost.
 	fullEvery = 30 * time.Second
 	fullShare = 50
+	// slowProbe is when priorities that were never seen in use are probed one
+	// by one, each from its floor: many others may have passed through there.
+	slowProbe = 5 * time.Millisecond
 	// dueLag keeps the hard floor of the due ones this far back, for clocks
 	// that are set and for rows that are edited by hand.
 	dueLag = 5 * time.Second
@@ -42,7 +48,8 @@ type cursor struct {
 	s       *Store
 	spec    store.CursorSpec
 	kinds   sql.NullString
-	floors  [message.MaxPriority - message.MinPriority + 1]floor[int64]
+	floors  [priorities]floor[int64]
+	used    [priorities]bool // rows were seen there, so it is probed by itself
 	due     floor[time.Time]
 	wake    bool
 	turn    int
@@ -55,19 +62,13 @@ type cursor struct {
 	lastHard, lastFull time.Time
 	fullCost           time.Duration
 	claims             int
+	unprobed           int // claims since the last probe
+	hardEvery          time.Duration
 	// remote claims for consumers without an incarnation, who hold a message
 	// for the spec's Lease; own is 1 where the message's timeout counts
 	// instead.
-	remote   bool
-	own      int64
-	lastKind string
-}
-
-// probed is the answer of the probe statement.
-type probed struct {
-	lastID    int64
-	xmin, xid uint64
-	now       time.Time
+	remote bool
+	own    int64
 }
 
 // Cursor returns the claimer of one queue.
@@ -75,6 +76,8 @@ func (s *Store) Cursor(spec store.CursorSpec) store.Cursor { return s.newCursor(
 
 func (s *Store) newCursor(spec store.CursorSpec) *cursor {
 	c := &cursor{s: s, spec: spec, wake: true}
+	// Many cursors that began together should not stay together.
+	c.hardEvery = hardEvery - rand.N(hardEvery/4) //nolint:gosec // no secret
 	if len(spec.Kinds) > 0 {
 		c.kinds = sql.NullString{String: textArrayOf(spec.Kinds), Valid: true}
 	}
@@ -90,7 +93,8 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 		return store.Batch{NextDue: store.PauseEvery}, err
 	}
 	now := time.Now()
-	if c.wake || now.Sub(c.lastProbe) >= probeEvery || !c.nextDue.IsZero() && !now.Before(c.nextDue) {
+	since := now.Sub(c.lastProbe)
+	if c.wake || since >= probeEvery && c.unprobed >= probeClaims || since >= c.hardEvery || !c.nextDue.IsZero() && !now.Before(c.nextDue) {
 		if c.lastProbe.IsZero() {
 			if err := c.draw(ctx); err != nil {
 				return store.Batch{NextDue: -1}, err
@@ -107,19 +111,20 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 	if src < 0 {
 		return store.Batch{NextDue: c.untilDue()}, nil
 	}
-	limit := floorSize(r.Limit)
+	limit := max(r.Limit, 1)
 	if src == sourceSuspect {
 		limit = 1
 	}
-	messages, err := c.claim(ctx, src, lane, limit, r.Number)
+	got, err := c.claim(ctx, src, lane, limit, r.Number)
 	if err != nil {
 		c.wake = true
 		return store.Batch{NextDue: -1}, err
 	}
-	c.settle(src, lane, messages, len(messages) >= limit)
+	c.unprobed++
+	c.settle(src, lane, got.messages, got.full)
 	return store.Batch{
-		Messages: inOrder(messages),
-		Again:    c.askDue || c.askSuspect && r.Suspect && src != sourceSuspect || len(c.askReady) > 0,
+		Messages: inOrder(got.messages),
+		Again:    c.askDue || c.askSuspect && r.Suspect && src != sourceSuspect || len(c.askReady) > 0 || c.wake,
 		NextDue:  c.untilDue(),
 	}, nil
 }
@@ -159,14 +164,10 @@ func (c *cursor) untilDue() time.Duration {
 // draw gives every floor its first candidate, so that the first scan, which
 // may be long, is one that the hard floors can follow.
 func (c *cursor) draw(ctx context.Context) error {
-	var (
-		xid string
-		p   probed
-	)
-	if err := c.s.sql.QueryRowContext(ctx, c.s.text(drawText)).Scan(&xid, &p.lastID, &p.now); err != nil {
-		return mapError(err)
+	p, err := c.s.draws.do(ctx, struct{}{}, func() (probed, error) { return c.s.draw(ctx) })
+	if err != nil {
+		return err
 	}
-	p.xid, _ = strconv.ParseUint(xid, 10, 64)
 	for i := range c.floors {
 		c.floors[i].observe(0, p.xid, p.lastID, false)
 	}
@@ -178,29 +179,20 @@ func (c *cursor) draw(ctx context.Context) error {
 // probe begins a round: it learns what the queue holds and sets the floors
 // that the round begins at.
 func (c *cursor) probe(ctx context.Context, now time.Time) error {
-	hard := c.wake || now.Sub(c.lastHard) >= hardEvery
+	hard := c.wake || now.Sub(c.lastHard) >= c.hardEvery
 	full := hard && now.Sub(c.lastFull) >= max(fullEvery, fullShare*c.fullCost)
-	prios, floors := make([]int64, len(c.floors)), make([]int64, len(c.floors))
-	for i := range c.floors {
-		prios[i] = int64(i + message.MinPriority)
-		floors[i] = c.floors[i].begin(hard, full)
+	q := question{queue: c.spec.Queue, kinds: c.kinds}
+	if full {
+		clear(c.used[:])
 	}
-	dueFrom := c.due.begin(hard, full)
-	draw := c.due.xid == 0 || slices.ContainsFunc(c.floors[:], func(f floor[int64]) bool { return f.xid == 0 })
-	var (
-		due, suspects sql.NullInt64
-		active        string
-		xmin, xid     string
-		p             probed
-	)
-	err := c.s.sql.QueryRowContext(ctx, c.s.hot.probe(c.kinds.Valid),
-		c.spec.Queue, c.kinds, timeArg(dueFrom), intArray(prios), intArray(floors), draw).
-		Scan(&due, &suspects, &active, &p.lastID, &xmin, &xid, &p.now)
+	q.runs = c.runs(hard, full)
+	q.dueFrom = c.due.begin(hard, full)
+	q.draw = c.due.xid == 0 || slices.ContainsFunc(c.floors[:], func(f floor[int64]) bool { return f.xid == 0 })
+	a, err := c.s.probe(ctx, &q)
 	if err != nil {
-		return mapError(err)
+		return err
 	}
-	p.xmin, _ = strconv.ParseUint(xmin, 10, 64)
-	p.xid, _ = strconv.ParseUint(xid, 10, 64)
+	p := a.probed
 	before := c.seen
 	if p.now.Before(before.now) {
 		// The server's clock was put back: what comes due from now on stands
@@ -209,7 +201,7 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 		return c.probe(ctx, now)
 	}
 	c.seen, c.wake = p, false
-	c.lastProbe = now
+	c.lastProbe, c.unprobed = now, 0
 	if hard {
 		c.lastHard = now
 	}
@@ -236,8 +228,50 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 		}
 		return false
 	}
-	c.askDue = later(due)
-	c.askSuspect = later(suspects)
+	c.askDue = later(a.due)
+	c.askSuspect = later(a.suspects)
+	if err := c.found(&q, a.active); err != nil {
+		return err
+	}
+	for _, r := range q.runs {
+		for i := r.from; i <= r.to && !slices.Contains(c.askReady, i); i++ {
+			// The probe looked from the floor on and found nothing.
+			c.floors[i].exhausted(before.lastID, compareID)
+		}
+	}
+	if a.took > slowProbe {
+		for i := range c.used {
+			c.used[i] = true
+		}
+	}
+	if !c.askDue {
+		c.due.exhausted(before.now, time.Time.Compare)
+	}
+	return nil
+}
+
+// runs returns what a round asks for, and sets the floors to where it begins.
+func (c *cursor) runs(hard, full bool) []laneRun {
+	runs := make([]laneRun, 0, 5)
+	for i := range c.floors {
+		at := c.floors[i].begin(hard, full)
+		last := len(runs) - 1
+		switch {
+		case c.used[i]:
+			runs = append(runs, laneRun{i, i, at})
+		case last >= 0 && !c.used[runs[last].to]:
+			runs[last].to = i
+		default:
+			runs = append(runs, laneRun{i, i, 0})
+		}
+	}
+	return runs
+}
+
+// found takes the priorities of a round. Where the first row of several
+// unused ones was found, the others are not known yet: the next claim asks
+// for them.
+func (c *cursor) found(q *question, active string) error {
 	c.askReady = c.askReady[:0]
 	for text := range strings.SplitSeq(active, ",") {
 		priority, first, ok := strings.Cut(text, ":")
@@ -252,19 +286,13 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 		if err != nil {
 			return fmt.Errorf("read the priorities of queue %q: %w", c.spec.Queue, err)
 		}
-		c.askReady = append(c.askReady, p-message.MinPriority)
+		lane := p - message.MinPriority
+		c.askReady = append(c.askReady, lane)
 		// The probe has walked up to here; the claim need not do it again.
 		from := id - 1
-		c.floors[p-message.MinPriority].pos = &from
-	}
-	for i := range c.floors {
-		if !slices.Contains(c.askReady, i) {
-			// The probe looked from the floor on and found nothing.
-			c.floors[i].exhausted(before.lastID, compareID)
-		}
-	}
-	if !c.askDue {
-		c.due.exhausted(before.now, time.Time.Compare)
+		c.floors[lane].pos = &from
+		c.used[lane] = true
+		c.wake = c.wake || slices.ContainsFunc(q.runs, func(r laneRun) bool { return r.from <= lane && lane < r.to })
 	}
 	return nil
 }

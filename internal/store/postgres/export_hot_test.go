@@ -12,8 +12,8 @@ type HotStatement struct {
 // HotStatements returns the texts that a store of the schema would run.
 func HotStatements(schema string) []HotStatement {
 	s := prepare(quoteIdent(schema) + ".")
-	prios, floors := `'{-9,-8,-7,-6,-5,-4,-3,-2,-1,0,1,2,3,4,5,6,7,8,9}'`, `'{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}'`
 	claim := `'q', 1, 1, 60000, 20000, '{a,b}', `
+	many := `'{q,r}', 1, '{1,2}', 60000, 20000, '{a,b}', `
 	settle := `1, '{1,2,3}', '{1,1,1}', '{0,0,0}', '{}', `
 	fail := `1, '{1,2,3}', '{1,1,1}', '{2,3,4}', '{0,0,0}', '{0,0,0}', ` +
 		`'{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}'`
@@ -25,7 +25,9 @@ func HotStatements(schema string) []HotStatement {
 		{"due 1000", s.claim(sourceDue, 1000, true), claim + `'-infinity', NULL`, []string{"messages_due"}},
 		{"due 10", s.claim(sourceDue, 10, true), claim + `'-infinity', NULL`, []string{"messages_due"}},
 		{"suspect", s.claim(sourceSuspect, 1, true), claim + `'-infinity', NULL`, []string{"messages_suspect"}},
-		{"probe", s.probe(true), `'q', '{a,b}', '-infinity', ` + prios + `, ` + floors + `, true`, []string{"messages_ready"}},
+		{"ready many", s.claimMany(sourceReady, true), many + `'{0,0}', '{0,0}', '{10,100}'`, []string{"messages_ready"}},
+		{"due many", s.claimMany(sourceDue, true), many + `'{-infinity,-infinity}', '{}', '{10,100}'`, []string{"messages_due"}},
+		{"probe", s.probe(true), `'{q,r}', '{a,b}', '{-infinity,-infinity}', true, '{3,4}', '{-9,0,1,-9}', '{-1,0,9,9}', '{0,0,0,0}'`, []string{"messages_ready"}},
 		{"succeed by place", expand(succeedText(true, false, false), s.prefix), settle + `'{"(0,1)","(0,2)","(0,3)"}'`, []string{"Tid Scan on messages"}},
 		{"succeed by id", expand(succeedText(false, false, false), s.prefix), settle + `'{}'`, []string{"messages_pkey"}},
 		{"fail", expand(failText, s.prefix), fail, []string{"messages_pkey"}},

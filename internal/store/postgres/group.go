@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 
 	"github.com/styxmq/styx/internal/store"
 )
@@ -25,133 +23,48 @@ const (
 var errAlone = errors.New("the group was refused")
 
 // groups lets messages that are enqueued one by one at the same time share a
-// statement and its commit, which costs more than the rows. Nobody waits for
-// company: while few inserts are under way each goes at once, and those that
-// arrive meanwhile go together as soon as one of them has ended.
-type groups struct {
-	s *Store
+// statement and its commit, which costs more than the rows.
+type groups = flights[*store.NewMessage, store.Inserted]
 
-	mu      sync.Mutex
-	flights int
-	waiting []*member
-}
-
-// member is a message that waits for its group.
-type member struct {
-	m      *store.NewMessage
-	flight *flight       // of which it is part; nil before that has begun
-	done   chan struct{} // closed when in and err are known
-	in     store.Inserted
-	err    error
-}
-
-// flight is a group under way.
-type flight struct {
-	members []*member
-	present int // members whose callers still wait
-	cancel  context.CancelFunc
-}
-
-// insert stores one message without a key, and returns when it is committed.
-func (g *groups) insert(ctx context.Context, m *store.NewMessage) (store.Inserted, error) {
-	if len(m.Payload) >= groupAlone {
-		return g.alone(ctx, m)
-	}
-	g.mu.Lock()
-	if g.flights < groupFlights {
-		g.flights++
-		g.mu.Unlock()
-		defer g.landed(ctx)
-		return g.alone(ctx, m)
-	}
-	w := &member{m: m, done: make(chan struct{})}
-	g.waiting = append(g.waiting, w)
-	g.mu.Unlock()
-	select {
-	case <-w.done:
-	case <-ctx.Done():
-		if !g.leave(w) {
-			return store.Inserted{}, ctx.Err()
+func newGroups(s *Store) groups {
+	return groups{most: groupFlights, board: boardGroup, run: func(ctx context.Context, of []*store.NewMessage) ([]store.Inserted, error) {
+		ms := make([]store.NewMessage, len(of))
+		for i, m := range of {
+			ms[i] = *m
 		}
-	}
-	if errors.Is(w.err, errAlone) {
-		return g.alone(ctx, m)
-	}
-	return w.in, w.err
+		out, _, err := s.insertChunk(ctx, s.sql, ms, nil, make([]store.Inserted, 0, len(ms)), chunkForm{mixed: !alike(ms)})
+		if sqlState(err) != "" {
+			err = errAlone
+		}
+		return out, err
+	}}
 }
 
-func (g *groups) alone(ctx context.Context, m *store.NewMessage) (store.Inserted, error) {
-	in, _, err := g.s.insert(ctx, g.s.sql, m, false)
-	return in, err
-}
-
-// leave takes a member out whose caller does not wait any longer, and reports
-// whether its outcome is known all the same. The last to leave a flight ends
-// it, and waits for that.
-func (g *groups) leave(w *member) (known bool) {
-	g.mu.Lock()
-	f := w.flight
-	if f == nil {
-		g.waiting = slices.DeleteFunc(g.waiting, func(o *member) bool { return o == w })
-		g.mu.Unlock()
-		return false
-	}
-	f.present--
-	last := f.present == 0
-	g.mu.Unlock()
-	if last {
-		f.cancel()
-		<-w.done
-	}
-	select {
-	case <-w.done:
-		return w.err == nil
-	default:
-		return false
-	}
-}
-
-// landed lets those go who wait, when an insert has ended.
-func (g *groups) landed(ctx context.Context) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if len(g.waiting) == 0 {
-		g.flights--
-		return
-	}
+// boardGroup bounds a group.
+func boardGroup(waiting []*passenger[*store.NewMessage, store.Inserted]) int {
 	n, bytes := 0, 0
-	for n < min(len(g.waiting), groupRows) && bytes < groupBytes {
-		bytes += len(g.waiting[n].m.Payload)
+	for n < min(len(waiting), groupRows) && bytes < groupBytes {
+		bytes += len(waiting[n].want.Payload)
 		n++
 	}
-	f := &flight{members: slices.Clone(g.waiting[:n]), present: n}
-	g.waiting = slices.Delete(g.waiting, 0, n)
-	for _, w := range f.members {
-		w.flight = f
-	}
-	// It ends with the last of its members, not with whoever made room.
-	ctx, f.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	go g.fly(ctx, f)
+	return n
 }
 
-// fly stores a group. Its members' callers wait for it.
-func (g *groups) fly(ctx context.Context, f *flight) {
-	defer f.cancel()
-	ms := make([]store.NewMessage, len(f.members))
-	for i, w := range f.members {
-		ms[i] = *w.m
+// insertSingle stores one message without a key, and returns when it is
+// committed.
+func (s *Store) insertSingle(ctx context.Context, m *store.NewMessage) (store.Inserted, error) {
+	alone := func() (store.Inserted, error) {
+		in, _, err := s.insert(ctx, s.sql, m, false)
+		return in, err
 	}
-	out, _, err := g.s.insertChunk(ctx, g.s.sql, ms, nil, make([]store.Inserted, 0, len(ms)), chunkForm{mixed: !alike(ms)})
-	if sqlState(err) != "" {
-		err = errAlone
+	if len(m.Payload) >= groupAlone {
+		return alone()
 	}
-	g.landed(ctx)
-	for i, w := range f.members {
-		if w.err = err; err == nil {
-			w.in = out[i]
-		}
-		close(w.done)
+	in, err := s.groups.do(ctx, m, alone)
+	if errors.Is(err, errAlone) {
+		return alone()
 	}
+	return in, err
 }
 
 // alike reports whether messages differ in nothing but their payloads and have

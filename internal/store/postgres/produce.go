@@ -93,7 +93,7 @@ func (s *Store) Insert(ctx context.Context, c bun.IConn, m *store.NewMessage) (s
 	)
 	switch {
 	case m.IdempotencyKey == "" && c == nil:
-		out, err = s.groups.insert(ctx, m)
+		out, err = s.insertSingle(ctx, m)
 	case m.IdempotencyKey == "":
 		out, xid, err = s.insert(ctx, on, m, true)
 	case c == nil:

@@ -46,16 +46,17 @@ func floorSize(n int) int {
 // that most messages do not have is one column, which is NULL when there is
 // nothing: a row of few columns costs half as much on its way. What separates
 // the parts is a control character, which no name or key can hold; the error,
-// which may, stands last.
+// which may, stands last. Headers are apart, since a trace context is often all
+// that there is. As text even in binary form.
 const claimedColumns = `m.ctid::text AS place, m.id, m.lease_token, m.kind, m.payload, m.created_at, m.max_retries,
-	CASE WHEN m.priority = 0 AND m.retry_count = 0 AND m.timeout_ms = 0 AND m.losses = 0 AND m.snoozes = 0
-	      AND m.replay_count = 0 AND m.due_at IS NULL AND m.expires_at IS NULL AND m.headers IS NULL
+	m.headers::text, CASE WHEN m.priority = 0 AND m.retry_count = 0 AND m.timeout_ms = 0 AND m.losses = 0 AND m.snoozes = 0
+	      AND m.replay_count = 0 AND m.due_at IS NULL AND m.expires_at IS NULL
 	      AND m.tenant IS NULL AND m.correlation_id IS NULL AND m.idempotency_key IS NULL AND m.last_error IS NULL
 	     THEN NULL
 	     ELSE concat(m.priority, E'\x1f', m.retry_count, E'\x1f', m.timeout_ms, E'\x1f', m.losses, E'\x1f',
 	                 m.snoozes, E'\x1f', m.replay_count, E'\x1f', (extract(epoch FROM m.due_at) * 1000000)::bigint,
 	                 E'\x1f', (extract(epoch FROM m.expires_at) * 1000000)::bigint, E'\x1f', m.tenant, E'\x1f',
-	                 m.correlation_id, E'\x1f', m.idempotency_key, E'\x1f', m.headers, E'\x1f', m.last_error)
+	                 m.correlation_id, E'\x1f', m.idempotency_key, E'\x1f', m.last_error)
 	END AS rest`
 
 // claim returns the statement that claims from one source.
@@ -97,7 +98,7 @@ func (s statements) claimBy(src source, limit int, kinds, remote bool) string {
 		}
 		return `WITH picked AS MATERIALIZED (
 	SELECT ctid AS place, id, timeout_ms FROM {{s}}messages
-	 WHERE queue = $1 AND lane = '' AND ` + src.condition() + `
+	 WHERE queue = $1 AND lane = '' AND ` + src.condition("$7", "$8") + `
 	   AND status = 0 ` + kind + ` AND lease_token < 9223372036854775807
 	   AND (expires_at IS NULL OR expires_at > now())
 	 ORDER BY ` + src.order() + fmt.Sprintf(` LIMIT %d`, limit) + ` FOR UPDATE SKIP LOCKED
@@ -116,6 +117,44 @@ RETURNING ` + columns
 func (s statements) nativeClaim(src source, limit int, kinds bool) string {
 	return s.get(fmt.Sprintf("native claim %d %d %t", src, limit, kinds), func() string {
 		return strings.Replace(s.claim(src, limit, kinds), "m.ctid::text AS place", "m.ctid AS place", 1)
+	})
+}
+
+// claimMany claims from several queues at once, for one worker. Each has a
+// claims row of its own. Locks and indexes: as those of claim; the inner,
+// literal LIMIT is for the planner, the outer one stops before a row too many
+// is locked. Parameters: as those of claim, but $1, $3, $7 and $8 are arrays
+// with an element for each queue, and so is $9, its limit.
+func (s statements) claimMany(src source, kinds bool) string {
+	return s.get(fmt.Sprintf("claim many %d %t", src, kinds), func() string {
+		kind := "AND ($6::text[]) IS NULL"
+		if kinds {
+			kind = "AND kind = ANY($6::text[])"
+		}
+		from := "smallint"
+		if src != sourceReady {
+			from = "timestamptz"
+		}
+		return `WITH picked AS MATERIALIZED (
+	SELECT l.place, l.id, l.timeout_ms, w.number
+	  FROM unnest($1::text[], $3::bigint[], $7::` + from + `[], $8::bigint[], $9::bigint[]) AS w (queue, number, from_, after, most)
+	 CROSS JOIN LATERAL (
+		SELECT f.place, f.id, f.timeout_ms FROM (
+			SELECT ctid AS place, id, timeout_ms FROM {{s}}messages
+			 WHERE queue = w.queue AND lane = '' AND ` + src.condition("w.from_", "w.after") + `
+			   AND status = 0 ` + kind + ` AND lease_token < 9223372036854775807
+			   AND (expires_at IS NULL OR expires_at > now())
+			 ORDER BY ` + src.order() + fmt.Sprintf(` LIMIT %d`, claimManyRows) + ` FOR UPDATE SKIP LOCKED
+		) AS f LIMIT w.most
+	 ) AS l
+), hint AS (
+	INSERT INTO {{s}}claims (worker_id, number, deadline, ids)
+	SELECT $2, p.number, min(` + claimDeadline("p") + `), array_agg(p.id) FROM picked p GROUP BY p.number
+)
+UPDATE {{s}}messages m
+   SET status = 1, lease_token = m.lease_token + 1, worker_id = $2, deadline = ` + claimDeadline("m") + `
+ WHERE m.ctid = ANY(ARRAY(SELECT place FROM picked))
+RETURNING ` + strings.Replace(claimedColumns, "m.ctid::text", "m.ctid", 1) + `, m.queue`
 	})
 }
 
@@ -150,14 +189,16 @@ const (
 	sourceSuspect
 )
 
-func (src source) condition() string {
+// condition limits a claim to the source, from a place on that two expressions
+// say.
+func (src source) condition(from, after string) string {
 	switch src {
 	case sourceDue:
-		return `losses = 0 AND due_at >= $7::timestamptz AND due_at <= now() AND $8::bigint IS NULL`
+		return `losses = 0 AND due_at >= ` + from + `::timestamptz AND due_at <= now() AND ` + after + `::bigint IS NULL`
 	case sourceSuspect:
-		return `losses > 0 AND due_at >= $7::timestamptz AND due_at <= now() AND $8::bigint IS NULL`
+		return `losses > 0 AND due_at >= ` + from + `::timestamptz AND due_at <= now() AND ` + after + `::bigint IS NULL`
 	default:
-		return `due_at IS NULL AND (priority, id) > ($7::smallint, $8::bigint) AND priority <= $7::smallint`
+		return `due_at IS NULL AND (priority, id) > (` + from + `::smallint, ` + after + `::bigint) AND priority <= ` + from + `::smallint`
 	}
 }
 
@@ -166,41 +207,4 @@ func (src source) order() string {
 		return "priority, id"
 	}
 	return "due_at"
-}
-
-// drawText draws a transaction id and reads the end of what has begun by then.
-const drawText = `SELECT pg_current_xact_id()::text,
-	(SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {{s}}message_id), statement_timestamp()`
-
-// probe looks at what a queue holds without taking anything. Locks: none.
-// Indexes: messages_due, messages_suspect and messages_ready, each entry by a
-// descent to its floor; no subquery can be flattened into a join, because of
-// its LIMIT. Suspects are looked at from the beginning: they are few, and wait
-// for their turn while newer ones pass. Parameters: $1 queue, $2 kinds, $3 floor of the due ones,
-// $4 priorities, $5 their floors,
-// $6 whether to draw a transaction id: all that were drawn before are smaller.
-// (The xmax of a snapshot is not, it follows the last one that has ended.)
-func (s statements) probe(kinds bool) string {
-	return s.get(fmt.Sprintf("probe %t", kinds), func() string {
-		kind := "AND ($2::text[]) IS NULL"
-		if kinds {
-			kind = "AND kind = ANY($2::text[])"
-		}
-		next := func(losses, from string) string {
-			return `(SELECT (extract(epoch FROM due_at - clock_timestamp()) * 1000000)::bigint FROM {{s}}messages
-	  WHERE queue = $1 AND lane = '' AND losses ` + losses + ` AND due_at >= ` + from + ` AND status = 0 ` + kind + `
-	  ORDER BY due_at LIMIT 1)`
-		}
-		return `SELECT ` + next("= 0", "$3::timestamptz") + `,
-	` + next("> 0", "'-infinity'::timestamptz") + `,
-	(SELECT coalesce(string_agg(f.p || ':' || m.id, ',' ORDER BY f.p), '')
-	   FROM unnest($4::smallint[], $5::bigint[]) AS f (p, floor) CROSS JOIN LATERAL (
-	        SELECT m.id FROM {{s}}messages m
-	         WHERE m.queue = $1 AND m.lane = '' AND m.due_at IS NULL
-	           AND (m.priority, m.id) > (f.p, f.floor) AND m.priority <= f.p
-	         ORDER BY m.priority, m.id LIMIT 1) AS m),
-	(SELECT CASE WHEN is_called THEN last_value ELSE last_value - 1 END FROM {{s}}message_id),
-	pg_snapshot_xmin(pg_current_snapshot())::text, CASE WHEN $6::boolean THEN pg_current_xact_id()::text ELSE '0' END,
-	statement_timestamp()`
-	})
 }

@@ -37,6 +37,10 @@ type Store struct {
 	noNative atomic.Bool // the pool's connections are of another driver
 	notifier *notifier
 	groups   groups
+	claims   claims
+	probes   probes
+	draws    draws
+	idles    idles
 	// oldAttempts is where retention goes on looking.
 	oldAttempts attemptPlace
 	// pauses and remotes serve claims.
@@ -58,7 +62,8 @@ func New(db *bun.DB, schema string) (*Store, error) {
 	}
 	s := &Store{db: db, sql: db.DB, schema: schema, prefix: quoteIdent(schema) + "."}
 	s.hot = prepare(s.prefix)
-	s.notifier, s.groups.s = newNotifier(s), s
+	s.notifier, s.groups = newNotifier(s), newGroups(s)
+	s.claims, s.probes, s.draws, s.idles = newClaims(s), newProbes(s), newDraws(s), newIdles(s)
 	return s, nil
 }
 

@@ -32,20 +32,58 @@ func (s *Store) Unregister(ctx context.Context, workerID int64) error {
 	return mapError(err)
 }
 
-// SetIdle adds or removes the worker's row in listeners.
+// SetIdle adds or removes the worker's row in listeners, together with others
+// that come at the same time.
 func (s *Store) SetIdle(ctx context.Context, workerID int64, queue string, idle bool) error {
-	statement := `DELETE FROM {{s}}listeners WHERE queue = $1 AND worker_id = $2`
-	if idle {
-		statement = `INSERT INTO {{s}}listeners (queue, worker_id) VALUES ($1, $2) ON CONFLICT DO NOTHING`
-	}
 	if idle && workerID == store.RemoteWorker {
 		// Nothing tells of its end, so it lapses; a repeat writes seldom.
-		statement = `INSERT INTO {{s}}listeners AS l (queue, worker_id, lapses_at)
+		_, err := s.sql.ExecContext(ctx, s.text(`INSERT INTO {{s}}listeners AS l (queue, worker_id, lapses_at)
 	VALUES ($1, $2, clock_timestamp() + interval '1 minute')
 	ON CONFLICT (queue, worker_id) DO UPDATE SET lapses_at = excluded.lapses_at
-	 WHERE l.lapses_at < clock_timestamp() + interval '30 s'`
+	 WHERE l.lapses_at < clock_timestamp() + interval '30 s'`), queue, workerID)
+		return mapError(err)
 	}
-	_, err := s.sql.ExecContext(ctx, s.text(statement), queue, workerID)
+	one := listener{workerID, queue, idle}
+	_, err := s.idles.do(ctx, one, func() (struct{}, error) { return struct{}{}, s.setIdle(ctx, one) })
+	return err
+}
+
+// listener says whether a worker wants to be woken for a queue.
+type listener struct {
+	worker int64
+	queue  string
+	idle   bool
+}
+
+type idles = flights[listener, struct{}]
+
+func newIdles(s *Store) idles {
+	return idles{
+		most: 1,
+		board: func(waiting []*passenger[listener, struct{}]) int {
+			n := 1
+			for n < len(waiting) && waiting[n].want.idle == waiting[0].want.idle {
+				n++
+			}
+			return n
+		},
+		run: func(ctx context.Context, of []listener) ([]struct{}, error) {
+			return make([]struct{}, len(of)), s.setIdle(ctx, of...)
+		},
+	}
+}
+
+func (s *Store) setIdle(ctx context.Context, of ...listener) error {
+	statement := `DELETE FROM {{s}}listeners WHERE (queue, worker_id) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))`
+	if of[0].idle {
+		statement = `INSERT INTO {{s}}listeners (queue, worker_id) SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT DO NOTHING`
+	}
+	queues, workers := newTextArray(16*len(of), false), make([]int64, len(of))
+	for i, l := range of {
+		queues.add(l.queue)
+		workers[i] = l.worker
+	}
+	_, err := s.sql.ExecContext(ctx, s.text(statement), queues.String(), intArray(workers))
 	return mapError(err)
 }
 

@@ -70,6 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened, only ...string) {
 		{"outcome", outcomeProperties},
 		{"attempt", attemptProperties},
 		{"beat", beatProperties},
+		{"queues", queuesProperties},
 		{"orphan", orphanProperties},
 		{"reap", reapProperties},
 		{"race", raceProperties},
