@@ -58,26 +58,29 @@ func runChild(ctx context.Context, lines *bufio.Scanner, words *json.Encoder) (r
 	if !lines.Scan() || lines.Text() != tellGo {
 		return res, errors.New("never told to go")
 	}
-	stopped := make(chan struct{})
+	stopped, opened := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		lines.Scan() // stop, or the end of the parent
+		for lines.Scan() && lines.Text() == tellOpen {
+			close(opened)
+		}
+		// stop, or the end of the parent
 		if t.Work == nil {
 			cancel()
 		}
 	}()
-	return do(ctx, s, t, stopped, words)
+	return do(ctx, s, t, stopped, opened, words)
 }
 
 // do does the task and measures the process meanwhile.
-func do(ctx context.Context, s system, t task, stopped <-chan struct{}, words *json.Encoder) (res result, err error) {
+func do(ctx context.Context, s system, t task, stopped, opened <-chan struct{}, words *json.Encoder) (res result, err error) {
 	cpu := ownCPU()
 	res.Began = time.Now().UnixNano()
 	switch {
 	case t.Work == nil && t.Enqueue != nil:
 		err = enqueueAll(ctx, s, *t.Enqueue, nil, &res)
 	case t.Work != nil:
-		err = workAll(ctx, s, t, stopped, words, &res)
+		err = workAll(ctx, s, t, stopped, opened, words, &res)
 	default:
 		err = errors.New("neither enqueue nor work")
 	}
@@ -86,9 +89,12 @@ func do(ctx context.Context, s system, t task, stopped <-chan struct{}, words *j
 }
 
 // workAll works, and enqueues beside it where that is asked for.
-func workAll(ctx context.Context, s system, t task, stopped <-chan struct{}, words *json.Encoder, res *result) (err error) {
+func workAll(ctx context.Context, s system, t task, stopped, opened <-chan struct{}, words *json.Encoder, res *result) (err error) {
 	w := t.Work
 	seen := newTally(w.Size, w.Failing, w.Latency, w.Expect, w.Every)
+	if w.Gate {
+		seen.gate = opened
+	}
 	start := time.Now()
 	stop, err := s.work(ctx, crew{
 		queues: queueNames(w.Queues), concurrency: w.Concurrency, maintain: w.Maintain, handle: seen.handle,
@@ -128,11 +134,18 @@ func workAll(ctx context.Context, s system, t task, stopped <-chan struct{}, wor
 func tellProgress(ctx context.Context, seen *tally, words *json.Encoder) {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
+	held := false
 	for last := int64(0); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if !held && seen.held.Load() {
+			held = true
+			if words.Encode(word{Held: true}) != nil {
+				return
+			}
 		}
 		if n := seen.distinct.Load(); n != last {
 			last = n

@@ -21,6 +21,7 @@ type process struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	ready  chan struct{}
+	held   chan struct{} // its handlers wait at the gate
 	ended  chan struct{}
 	worked atomic.Int64 // as it has told
 	result *result      // once it has ended
@@ -35,7 +36,7 @@ func startChild(ctx context.Context, t task) (*process, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout+childGrace)
-	p := &process{ready: make(chan struct{}), ended: make(chan struct{}), cancel: cancel}
+	p := &process{ready: make(chan struct{}), held: make(chan struct{}), ended: make(chan struct{}), cancel: cancel}
 	p.cmd = exec.CommandContext(ctx, self, childArgument)
 	p.cmd.Stderr = os.Stderr
 	in, inErr := p.cmd.StdinPipe()
@@ -79,7 +80,7 @@ func (p *process) listen(out io.Reader) {
 	defer p.cancel()
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 16<<20)
-	ready := false
+	ready, held := false, false
 	for lines.Scan() {
 		var w word
 		if err := json.Unmarshal(lines.Bytes(), &w); err != nil {
@@ -89,6 +90,10 @@ func (p *process) listen(out io.Reader) {
 		if w.Ready && !ready {
 			ready = true
 			close(p.ready)
+		}
+		if w.Held && !held {
+			held = true
+			close(p.held)
 		}
 		if w.Worked > 0 {
 			p.worked.Store(int64(w.Worked))

@@ -49,20 +49,20 @@ func (r *run) spread(ctx context.Context, k int) error {
 	r.files = nil // those that were idle have counted nothing
 	ctx, cancel := context.WithTimeout(ctx, r.h.timeout)
 	defer cancel()
-	workers, err := r.startWorkers(ctx, k, n, true)
+	workers, err := r.startWorkers(ctx, k, n, n >= r.entry.concurrency)
 	if err == nil {
 		err = tellAll(workers, tellGo)
 	}
+	if err == nil && n >= r.entry.concurrency { // there are messages for all of them
+		err = open(ctx, workers)
+	}
+	began, last := time.Now().UnixNano(), int64(0)
 	for err == nil && workedBy(workers) < n {
 		err = errors.Join(wait(ctx, processLook), ended(workers))
 	}
-	var began, last int64
-	for i, p := range workers {
+	for _, p := range workers {
 		res, e := p.stop()
 		err = errors.Join(err, e)
-		if i == 0 || res.Began < began {
-			began = res.Began
-		}
 		last = max(last, res.Last)
 	}
 	if err != nil {
@@ -95,9 +95,9 @@ func (r *run) idle(ctx context.Context, db *database, k int) (float64, error) {
 // startWorkers starts worker processes that work until they are stopped, the
 // first with the maintenance if that is asked for. On an error it returns those
 // that it has started.
-func (r *run) startWorkers(ctx context.Context, k, size int, maintain bool) (workers []*process, err error) {
+func (r *run) startWorkers(ctx context.Context, k, size int, gate bool) (workers []*process, err error) {
 	for i := range k {
-		t := r.working(workTask{Size: size, Concurrency: max(1, r.entry.concurrency/k), Maintain: maintain && i == 0})
+		t := r.working(workTask{Size: size, Concurrency: max(1, r.entry.concurrency/k), Maintain: size > 1 && i == 0, Gate: gate})
 		t.Conns = processConns
 		p, err := startChild(ctx, t)
 		if err != nil {
@@ -106,6 +106,21 @@ func (r *run) startWorkers(ctx context.Context, k, size int, maintain bool) (wor
 		workers = append(workers, p)
 	}
 	return workers, nil
+}
+
+// open lets all of them work at the same time, once each has messages in its
+// hands: the time that so many processes take to start is not what is measured.
+func open(ctx context.Context, workers []*process) error {
+	for _, p := range workers {
+		select {
+		case <-p.held:
+		case <-p.ended:
+			return errors.Join(errors.New("a worker has ended"), p.failure())
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the first messages of each worker: %w", ctx.Err())
+		}
+	}
+	return tellAll(workers, tellOpen)
 }
 
 func tellAll(workers []*process, what string) error {

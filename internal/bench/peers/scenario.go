@@ -55,7 +55,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "processes", title: "Bad day: many worker processes", systems: []string{"styx", "river", "asynq"}, bad: true, run: processes,
-			about: "The handlers are spread over worker processes with 4 connections each.",
+			about: "The handlers are spread over worker processes with 4 connections each. The time begins when each of them has messages in its hands, so that their start does not count.",
 		},
 		{
 			name: "queues", title: "Bad day: many queues in one worker", systems: []string{"styx", "river", "asynq"}, bad: true, run: queues,

@@ -24,7 +24,9 @@ type tally struct {
 	distinct atomic.Int64
 	failures atomic.Int64
 	samples  atomic.Int64
-	last     atomic.Int64 // when the last was seen, in nanoseconds since 1970
+	gate     <-chan struct{} // handlers wait for it; nil is open
+	held     atomic.Bool     // one does
+	last     atomic.Int64    // when the last was seen, in nanoseconds since 1970
 	all      chan struct{}
 	mu       sync.Mutex
 	marks    []int64 // when each mark was reached
@@ -45,6 +47,10 @@ func newTally(size int, failing, latency bool, expect, every int) *tally {
 func (t *tally) handle(p payload, attempt int) error {
 	if p.Num < 0 || p.Num >= len(t.counts) {
 		return fmt.Errorf("message %d does not belong to this run", p.Num)
+	}
+	if t.gate != nil {
+		t.held.Store(true)
+		<-t.gate
 	}
 	now := time.Now().UnixNano()
 	if t.latency != nil && attempt == 1 {

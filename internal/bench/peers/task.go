@@ -38,6 +38,7 @@ type workTask struct {
 	Latency     bool   `json:"latency"`
 	Expect      int    `json:"expect"` // messages to work before it stops by itself; 0 for until it is told
 	Every       int    `json:"every"`  // messages from mark to mark
+	Gate        bool   `json:"gate"`   // whether handlers wait until they are told to open
 	File        string `json:"file"`   // where to save the counts
 }
 
@@ -63,6 +64,7 @@ type result struct {
 // word is a line that a child prints.
 type word struct {
 	Ready  bool    `json:"ready,omitempty"`
+	Held   bool    `json:"held,omitempty"` // a handler waits at the gate
 	Worked int     `json:"worked,omitempty"`
 	Result *result `json:"result,omitempty"`
 }
@@ -70,5 +72,6 @@ type word struct {
 // The lines that a child is told after its task.
 const (
 	tellGo   = "go"
+	tellOpen = "open"
 	tellStop = "stop"
 )
