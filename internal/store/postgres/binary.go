@@ -9,16 +9,18 @@ import (
 
 // The server's ids of the types of parameters.
 const (
-	oidInt8      = 20
-	oidInt2      = 21
-	oidText      = 25
-	oidTID       = 27
-	oidInt2Array = 1005
-	oidTextArray = 1009
-	oidTIDArray  = 1010
-	oidInt8Array = 1016
-	oidTime      = 1184
-	oidTimeArray = 1185
+	oidBytea      = 17
+	oidInt8       = 20
+	oidInt2       = 21
+	oidText       = 25
+	oidTID        = 27
+	oidByteaArray = 1001
+	oidInt2Array  = 1005
+	oidTextArray  = 1009
+	oidTIDArray   = 1010
+	oidInt8Array  = 1016
+	oidTime       = 1184
+	oidTimeArray  = 1185
 )
 
 // epoch is the time that the server counts from, in microseconds of Unix time.
@@ -101,6 +103,20 @@ func textsParam(n, size int, of func(i int) string, nullable bool) Param {
 		b = append(b, v...)
 	}
 	return Param{oidTextArray, b}
+}
+
+// tracesParam binds canonical traceparents for the column trace; empty ones are
+// NULL.
+func tracesParam(values []string) Param {
+	b := binaryArray(len(values), oidBytea, (4+traceSize)*len(values))
+	for _, v := range values {
+		if v == "" {
+			b = binary.BigEndian.AppendUint32(b, math.MaxUint32)
+			continue
+		}
+		b = appendTrace(binary.BigEndian.AppendUint32(b, traceSize), v)
+	}
+	return Param{oidByteaArray, b}
 }
 
 // placeArrayParam binds the places of rows; 0 is left out.

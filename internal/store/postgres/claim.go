@@ -88,9 +88,10 @@ func (s *Store) claimOne(ctx context.Context, w *wanted) (taken, error) {
 	}
 	defer func() { _ = rows.Close() }()
 	out := make([]store.Claimed, 0, size)
+	var printed traces
 	for rows.Next() {
 		out = append(out, store.Claimed{})
-		if err := w.scan(rows, &out[len(out)-1]); err != nil {
+		if err := w.scan(rows, &out[len(out)-1], &printed); err != nil {
 			return taken{}, mapError(err)
 		}
 	}
@@ -98,10 +99,11 @@ func (s *Store) claimOne(ctx context.Context, w *wanted) (taken, error) {
 }
 
 // scan reads the columns of claimedColumns.
-func (w *wanted) scan(rows *sql.Rows, m *store.Claimed) error {
+func (w *wanted) scan(rows *sql.Rows, m *store.Claimed, printed *traces) error {
 	var place string
-	var headers, rest sql.NullString
-	dest := []any{&place, &m.ID, &m.LeaseToken, &m.Kind, &m.Payload, &m.CreatedAt, &m.MaxRetries, &headers, &rest}
+	var headers, trace []byte
+	var rest sql.NullString
+	dest := []any{&place, &m.ID, &m.LeaseToken, &m.Kind, &m.Payload, &m.CreatedAt, &m.MaxRetries, &headers, &trace, &rest}
 	if w.remote {
 		dest = append(dest, &m.Deadline, &m.UpdatedAt)
 	}
@@ -110,9 +112,7 @@ func (w *wanted) scan(rows *sql.Rows, m *store.Claimed) error {
 		return err
 	}
 	m.CreatedAt, m.Place = m.CreatedAt.UTC(), parsePlace(place)
-	if headers.Valid {
-		m.Headers, err = parseHeaders(headers.String)
-	}
+	m.Headers, err = printed.headers(headers, trace)
 	if rest.Valid && err == nil {
 		err = parseRest(rest.String, m)
 	}
@@ -158,13 +158,13 @@ func (w *wanted) kindsParam() Param {
 }
 
 // decode reads the columns of claimedColumns in binary form.
-func (w *wanted) decode(values [][]byte, m *store.Claimed, kinds *names) error {
+func (w *wanted) decode(values [][]byte, m *store.Claimed, kept *names) error {
 	d := decoder{values: values}
 	m.Place, m.ID, m.LeaseToken = d.place(), d.int64(), d.int64()
-	m.Kind, m.Payload = kinds.of(d.bytes()), string(d.bytes())
+	m.Kind, m.Payload = kept.of(d.bytes()), string(d.bytes())
 	m.CreatedAt, m.MaxRetries = d.time(), d.int32()
-	if headers := d.bytes(); headers != nil && d.err == nil {
-		m.Headers, d.err = parseHeaders(string(headers))
+	if headers, trace := d.bytes(), d.bytes(); d.err == nil {
+		m.Headers, d.err = kept.traces.headers(headers, trace)
 	}
 	if rest := d.bytes(); rest != nil && d.err == nil {
 		d.err = parseRest(string(rest), m)
@@ -172,10 +172,11 @@ func (w *wanted) decode(values [][]byte, m *store.Claimed, kinds *names) error {
 	return w.complete(m, d.err)
 }
 
-// names keeps one copy of each kind's name.
+// names keeps one copy of each kind's name, and of what else rows repeat.
 type names struct {
-	kinds []string // sorted
-	last  string
+	kinds  []string // sorted
+	last   string
+	traces traces
 }
 
 func (n *names) of(name []byte) string {

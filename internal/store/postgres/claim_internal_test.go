@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -35,28 +34,4 @@ func TestParseRestLeavesAbsentPartsZero(t *testing.T) {
 	require.Equal(t, store.Claimed{}, m)
 	require.Error(t, parseRest("0\x1f0", &m))
 	require.Error(t, parseRest("x"+strings.Repeat("\x1f", restParts-1), &m))
-}
-
-func TestHeadersGoThere(t *testing.T) {
-	t.Parallel()
-	for _, headers := range []map[string]string{
-		{"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
-		{"traceparent": ""},
-		{"traceparent": `a"b\c`},
-		{"traceparent": "ü\n"},
-		{"traceparent": "x", "tracestate": "y"},
-		{"other": "x"},
-	} {
-		text, err := headersArg(headers)
-		require.NoError(t, err)
-		var written map[string]string
-		require.NoError(t, json.Unmarshal([]byte(text.String), &written))
-		require.Equal(t, headers, written)
-		// jsonb is written with a space behind each colon and comma.
-		got, err := parseHeaders(strings.NewReplacer(`":"`, `": "`, `","`, `", "`).Replace(text.String))
-		require.NoError(t, err)
-		require.Equal(t, headers, got)
-	}
-	_, err := parseHeaders(`{"traceparent": "a", "b": 1}`)
-	require.Error(t, err)
 }

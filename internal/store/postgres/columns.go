@@ -34,6 +34,7 @@ func newColumns(ms []store.NewMessage, ids []int64, form columnForm) *columns {
 	c.text(ms, "correlation_id", func(m *store.NewMessage) string { return m.CorrelationID }, false)
 	c.text(ms, "idempotency_key", func(m *store.NewMessage) string { return m.IdempotencyKey }, false)
 	c.headers(ms)
+	c.traces(ms)
 	c.number(ms, "priority", "smallint", func(m *store.NewMessage) int64 { return int64(m.Priority) })
 	c.number(ms, "max_retries", "integer", func(m *store.NewMessage) int64 { return int64(m.MaxRetries) })
 	c.number(ms, "timeout_ms", "bigint", func(m *store.NewMessage) int64 { return millis(m.Timeout) })
@@ -134,11 +135,7 @@ func (c *columns) number(ms []store.NewMessage, name, typ string, of func(*store
 }
 
 func (c *columns) headers(ms []store.NewMessage) {
-	some := c.mixed
-	for i := range ms {
-		some = some || len(ms[i].Headers) > 0
-	}
-	if !some {
+	if !c.mixed && !some(ms, hasHeaders) {
 		return
 	}
 	texts, size := make([]string, len(ms)), 0
@@ -149,6 +146,43 @@ func (c *columns) headers(ms []store.NewMessage) {
 	}
 	c.array("headers", "text", "u.headers::jsonb")
 	c.bindTexts(len(texts), size, func(i int) string { return texts[i] }, true)
+}
+
+// hasHeaders reports whether there are any beside the trace context.
+func hasHeaders(m *store.NewMessage) bool {
+	return len(m.Headers) > 1 || len(m.Headers) == 1 && traceOf(m.Headers) == ""
+}
+
+// traces adds the trace contexts, of which the messages of a batch often have
+// the same.
+func (c *columns) traces(ms []store.NewMessage) {
+	values, used, same := make([]string, len(ms)), c.mixed, !c.mixed
+	for i := range ms {
+		values[i] = traceOf(ms[i].Headers)
+		used = used || values[i] != ""
+		same = same && values[i] == values[0]
+	}
+	switch {
+	case !used:
+	case same:
+		c.scalar("trace", "bytea")
+		if c.native {
+			c.params = append(c.params, Param{oidBytea, appendTrace(nil, values[0])})
+		} else {
+			c.args = append(c.args, traceText(values[0]))
+		}
+	default:
+		c.array("trace", "bytea", "u.trace")
+		if c.native {
+			c.params = append(c.params, tracesParam(values))
+			return
+		}
+		a := newTextArray(60*len(values), true)
+		for _, v := range values {
+			a.add(traceText(v).String)
+		}
+		c.args = append(c.args, a.String())
+	}
 }
 
 // times adds due_at and expires_at. A row without delay and time has an

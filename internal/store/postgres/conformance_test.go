@@ -17,13 +17,31 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
+	conform(t, "")
+}
+
+// What goes past database/sql where it can goes through it as well.
+func TestConformanceThroughDatabaseSQL(t *testing.T) {
+	t.Parallel()
+	conform(t, "&default_query_exec_mode=simple_protocol", "text", "trace")
+}
+
+func conform(t *testing.T, setting string, only ...string) {
+	t.Helper()
 	storetest.Run(t, func(t *testing.T) storetest.Opened {
 		t.Helper()
 		db := testdb.Postgres(t)
-		s, err := postgres.New(db.DB, db.Schema)
+		pool := db.DB
+		if setting != "" {
+			var err error
+			pool, err = client.Open(t.Context(), db.URL+setting)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, pool.Close()) })
+		}
+		s, err := postgres.New(pool, db.Schema)
 		require.NoError(t, err)
 		return storetest.Opened{
-			Store: s, DB: db.DB, Prefix: `"` + db.Schema + `".`, Engine: storetest.PostgreSQL,
+			Store: s, DB: pool, Prefix: `"` + db.Schema + `".`, Engine: storetest.PostgreSQL,
 			Reopen: func(t *testing.T) store.Store {
 				t.Helper()
 				again, err := client.Open(t.Context(), db.URL+"&timezone=Asia/Kathmandu")
@@ -34,5 +52,5 @@ func TestConformance(t *testing.T) {
 				return s
 			},
 		}
-	})
+	}, only...)
 }

@@ -86,22 +86,24 @@ type copyStream struct {
 	next  int // message; past the last: the end has been put
 }
 
+// some reports whether one of the messages meets a condition.
+func some(ms []store.NewMessage, meets func(m *store.NewMessage) bool) bool {
+	for i := range ms {
+		if meets(&ms[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // newCopyStream chooses the columns: those that no message uses are left out.
 func newCopyStream(ms []store.NewMessage, ids []int64, at []byte) *copyStream {
 	r := &copyStream{ms: ms, ids: ids, at: at}
-	some := func(uses func(m *store.NewMessage) bool) bool {
-		for i := range ms {
-			if uses(&ms[i]) {
-				return true
-			}
-		}
-		return false
-	}
 	add := func(name string, put func(b []byte, i int) []byte) {
 		r.names, r.put = append(r.names, name), append(r.put, put)
 	}
 	text := func(name string, of func(m *store.NewMessage) string, optional bool) {
-		if !optional || some(func(m *store.NewMessage) bool { return of(m) != "" }) {
+		if !optional || some(ms, func(m *store.NewMessage) bool { return of(m) != "" }) {
 			add(name, func(b []byte, i int) []byte {
 				v := of(&ms[i])
 				if optional && v == "" {
@@ -123,15 +125,15 @@ func newCopyStream(ms []store.NewMessage, ids []int64, at []byte) *copyStream {
 	add("max_retries", func(b []byte, i int) []byte {
 		return binary.BigEndian.AppendUint32(append(b, 0, 0, 0, 4), uint32(ms[i].MaxRetries)) //nolint:gosec // validated
 	})
-	if some(func(m *store.NewMessage) bool { return m.Priority != 0 }) {
+	if some(ms, func(m *store.NewMessage) bool { return m.Priority != 0 }) {
 		add("priority", func(b []byte, i int) []byte {
 			return binary.BigEndian.AppendUint16(append(b, 0, 0, 0, 2), uint16(ms[i].Priority)) //nolint:gosec // its bits
 		})
 	}
-	if some(func(m *store.NewMessage) bool { return m.Timeout != 0 }) {
+	if some(ms, func(m *store.NewMessage) bool { return m.Timeout != 0 }) {
 		add("timeout_ms", func(b []byte, i int) []byte { return copyInt8(b, millis(ms[i].Timeout)) })
 	}
-	if some(func(m *store.NewMessage) bool { return len(m.Headers) > 0 }) {
+	if some(ms, hasHeaders) {
 		add("headers", func(b []byte, i int) []byte {
 			text, _ := headersArg(ms[i].Headers)
 			if !text.Valid {
@@ -139,6 +141,15 @@ func newCopyStream(ms []store.NewMessage, ids []int64, at []byte) *copyStream {
 			}
 			b = binary.BigEndian.AppendUint32(b, uint32(len(text.String)+1)) //nolint:gosec // headers are small
 			return append(append(b, 1), text.String...)                      // jsonb begins with its version
+		})
+	}
+	if some(ms, func(m *store.NewMessage) bool { return traceOf(m.Headers) != "" }) {
+		add("trace", func(b []byte, i int) []byte {
+			v := traceOf(ms[i].Headers)
+			if v == "" {
+				return binary.BigEndian.AppendUint32(b, math.MaxUint32)
+			}
+			return appendTrace(binary.BigEndian.AppendUint32(b, traceSize), v)
 		})
 	}
 	r.buf = append(make([]byte, 0, 2*copyBuffer), "PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)

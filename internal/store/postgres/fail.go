@@ -48,18 +48,18 @@ const failPattern = `WITH told AS MATERIALIZED (
 	 WHERE m.id = h.id AND h.dies AND m.id = ANY(ARRAY(SELECT id FROM held WHERE dies))
 	RETURNING m.id, m.lease_token, m.worker_id, m.created_at, m.expires_at, m.timeout_ms, m.max_retries, m.priority,
 	          m.losses, m.snoozes, m.replay_count, m.queue, m.lane, m.kind, m.payload, m.headers, m.tenant,
-	          m.correlation_id, m.idempotency_key
+	          m.correlation_id, m.idempotency_key, m.trace
 ), buried AS (
 	INSERT INTO {{s}}dead_letters (message_id, lease_token, worker_id, created_at, expires_at, first_failed_at,
 	       last_failed_at, dead_at, timeout_ms, retry_count, max_retries, priority, losses, snoozes, replay_count,
 	       queue, lane, kind, payload, headers, tenant, correlation_id, idempotency_key, decision, failure_kind,
-	       error_class, error_message, stack, fingerprint, worker_version, trace_id)
+	       error_class, error_message, stack, fingerprint, worker_version, trace_id, trace)
 	SELECT g.id, g.lease_token, g.worker_id, g.created_at, g.expires_at,
 	       coalesce((SELECT min(a.finished_at) FROM {{s}}attempts a WHERE a.message_id = g.id AND a.charged), clock_timestamp()),
 	       clock_timestamp(), clock_timestamp(), g.timeout_ms, h.number, g.max_retries, g.priority, g.losses,
 	       g.snoozes, g.replay_count, g.queue, g.lane, g.kind, g.payload, g.headers, g.tenant, g.correlation_id,
 	       g.idempotency_key, coalesce(h.decision, 'exhausted'), h.failure_kind, h.class, h.text, h.stack,
-	       h.fingerprint, h.version, h.trace_id
+	       h.fingerprint, h.version, h.trace_id, g.trace
 	  FROM gone g JOIN held h ON h.id = g.id
 ), noted AS (
 	INSERT INTO {{s}}attempts (message_id, lease_token, worker_id, started_at, finished_at, retry_after, number,

@@ -67,15 +67,16 @@ func (s *Store) insertSingle(ctx context.Context, m *store.NewMessage) (store.In
 	return in, err
 }
 
-// alike reports whether messages differ in nothing but their payloads and have
-// no options: then every other column is one value in the statement.
+// alike reports whether messages differ in nothing but their payloads and trace
+// contexts and have no options: then every other column is one value in the
+// statement.
 func alike(ms []store.NewMessage) bool {
 	first := &ms[0]
 	for i := range ms {
 		m := &ms[i]
 		if m.Queue != first.Queue || m.Kind != first.Kind || m.Priority != first.Priority ||
 			m.MaxRetries != first.MaxRetries || m.Timeout != first.Timeout ||
-			m.Tenant != "" || m.CorrelationID != "" || len(m.Headers) > 0 || m.Postponed() || m.ExpiresIn > 0 {
+			m.Tenant != "" || m.CorrelationID != "" || hasHeaders(m) || m.Postponed() || m.ExpiresIn > 0 {
 			return false
 		}
 	}

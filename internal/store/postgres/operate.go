@@ -21,10 +21,10 @@ const (
 
 	buryColumns = `message_id, lease_token, worker_id, created_at, expires_at, timeout_ms, retry_count, max_retries,
 	priority, losses, snoozes, replay_count, queue, lane, kind, payload, headers, tenant,
-	correlation_id, idempotency_key`
+	correlation_id, idempotency_key, trace`
 	buryValues = `m.id, m.lease_token, m.worker_id, m.created_at, m.expires_at, m.timeout_ms, m.retry_count, m.max_retries,
 	m.priority, m.losses, m.snoozes, m.replay_count, m.queue, m.lane, m.kind, m.payload, m.headers, m.tenant,
-	m.correlation_id, m.idempotency_key`
+	m.correlation_id, m.idempotency_key, m.trace`
 
 	firstFailed = `(SELECT min(f.finished_at) FROM {{s}}attempts f WHERE f.message_id = m.id AND f.charged)`
 	lastFailed  = `(SELECT max(f.finished_at) FROM {{s}}attempts f WHERE f.message_id = m.id AND f.charged)`
@@ -71,7 +71,7 @@ func (s *Store) Replay(ctx context.Context, id int64, by store.Actor) error {
 	return s.operate(ctx, "replay", message.StatusDead, id, s.text(`WITH d AS MATERIALIZED (
 	SELECT d.letter_id, d.message_id, d.lease_token, d.created_at, d.expires_at, d.timeout_ms, d.max_retries,
 	       d.priority, d.losses, d.replay_count, d.queue, d.lane, d.kind, d.payload, d.tenant,
-	       d.correlation_id, d.idempotency_key, `+headersBack+` AS headers
+	       d.correlation_id, d.idempotency_key, d.trace, `+headersBack+` AS headers
 	  FROM {{s}}dead_letters d
 	 WHERE d.message_id = $1 AND d.resolution IS DISTINCT FROM 'replayed'
 	 ORDER BY d.letter_id DESC LIMIT 1 FOR UPDATE
@@ -87,11 +87,11 @@ func (s *Store) Replay(ctx context.Context, id int64, by store.Actor) error {
 	SELECT d.letter_id FROM d WHERE d.idempotency_key IS NULL OR EXISTS (SELECT FROM held WHERE held.message_id = d.message_id)
 ), back AS (
 	INSERT INTO {{s}}messages (id, lease_token, created_at, updated_at, due_at, expires_at, timeout_ms, max_retries,
-	       priority, losses, replay_count, queue, lane, kind, payload, headers, tenant, correlation_id, idempotency_key)
+	       priority, losses, replay_count, queue, lane, kind, payload, headers, tenant, correlation_id, idempotency_key, trace)
 	SELECT d.message_id, d.lease_token, d.created_at, clock_timestamp(), clock_timestamp(),
 	       CASE WHEN d.expires_at > clock_timestamp() THEN d.expires_at END, d.timeout_ms, d.max_retries,
 	       d.priority, d.losses, least(d.replay_count, 32766) + 1, d.queue, d.lane, d.kind, d.payload, d.headers, d.tenant,
-	       d.correlation_id, d.idempotency_key
+	       d.correlation_id, d.idempotency_key, d.trace
 	  FROM d JOIN free ON free.letter_id = d.letter_id
 ), resolved AS (
 	UPDATE {{s}}dead_letters l

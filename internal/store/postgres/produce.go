@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -19,12 +18,12 @@ const notifySoon = 2 * time.Second
 
 // The columns that every insert gives, and their values from $1 on.
 const (
-	insertColumns = `queue, kind, payload, priority, max_retries, timeout_ms, headers, tenant, correlation_id`
-	insertValues  = `$1::text, $2::text, $3::text, $4::smallint, $5::integer, $6::bigint, $7::text::jsonb, nullif($8::text, ''), nullif($9::text, '')`
-	// The time of a postponed message: $10 milliseconds of delay or $11 a
+	insertColumns = `queue, kind, payload, priority, max_retries, timeout_ms, headers, tenant, correlation_id, trace`
+	insertValues  = `$1::text, $2::text, $3::text, $4::smallint, $5::integer, $6::bigint, $7::text::jsonb, nullif($8::text, ''), nullif($9::text, ''), $10::text::bytea`
+	// The time of a postponed message: $11 milliseconds of delay or $12 a
 	// time that the caller chose, never before now.
-	dueValue    = `CASE WHEN $10::bigint > 0 THEN clock_timestamp() + $10::bigint * interval '1 ms' WHEN $11::text IS NOT NULL THEN greatest($11::text::timestamptz, clock_timestamp()) END`
-	expireValue = `CASE WHEN $12::bigint > 0 THEN coalesce(` + dueValue + `, clock_timestamp()) + $12::bigint * interval '1 ms' END`
+	dueValue    = `CASE WHEN $11::bigint > 0 THEN clock_timestamp() + $11::bigint * interval '1 ms' WHEN $12::text IS NOT NULL THEN greatest($12::text::timestamptz, clock_timestamp()) END`
+	expireValue = `CASE WHEN $13::bigint > 0 THEN coalesce(` + dueValue + `, clock_timestamp()) + $13::bigint * interval '1 ms' END`
 )
 
 func insertArgs(m *store.NewMessage) ([]any, error) {
@@ -34,31 +33,8 @@ func insertArgs(m *store.NewMessage) ([]any, error) {
 	}
 	return []any{
 		m.Queue, m.Kind, m.Payload, m.Priority, m.MaxRetries, millis(m.Timeout), headers, m.Tenant, m.CorrelationID,
+		traceText(traceOf(m.Headers)),
 	}, nil
-}
-
-func headersArg(headers map[string]string) (sql.NullString, error) {
-	if len(headers) == 0 {
-		return sql.NullString{}, nil
-	}
-	if v, ok := headers[traceparent]; ok && len(headers) == 1 && plain(v) {
-		return sql.NullString{String: `{"` + traceparent + `":"` + v + `"}`, Valid: true}, nil
-	}
-	text, err := json.Marshal(headers)
-	return sql.NullString{String: string(text), Valid: err == nil}, err
-}
-
-// traceparent is the header that most messages with headers have alone.
-const traceparent = "traceparent"
-
-// plain reports whether a text is its own JSON.
-func plain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
 }
 
 // millis rounds a duration up to milliseconds, so that a short one does not
@@ -180,12 +156,12 @@ func (s *Store) insertKeyed(ctx context.Context, on conn, m *store.NewMessage) (
 		return `WITH n AS MATERIALIZED (SELECT ` + drawnID(s.prefix) + ` AS id),
 k AS (
 	INSERT INTO {{s}}keys AS k (queue, key, message_id, digest, window_ms, expires_at)
-	SELECT $1::text, $13::text, n.id, $14::text, $15::bigint, 'infinity' FROM n
+	SELECT $1::text, $14::text, n.id, $15::text, $16::bigint, 'infinity' FROM n
 	` + takeOver + `
 	RETURNING message_id, digest
 ), i AS (
 	INSERT INTO {{s}}messages (id, ` + insertColumns + `, idempotency_key, due_at, expires_at)
-	SELECT n.id, ` + insertValues + `, $13::text, ` + dueValue + `, ` + expireValue + ` FROM n, k WHERE k.message_id = n.id
+	SELECT n.id, ` + insertValues + `, $14::text, ` + dueValue + `, ` + expireValue + ` FROM n, k WHERE k.message_id = n.id
 	RETURNING id, created_at, due_at
 )
 SELECT k.message_id, k.digest, i.id, i.created_at, i.due_at, pg_current_xact_id()::text FROM k LEFT JOIN i ON true`

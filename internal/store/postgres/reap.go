@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"strconv"
 
@@ -61,7 +60,7 @@ func (s *Store) Expire(ctx context.Context, limit int) ([]store.Rescued, error) 
 )
 SELECT m.id, m.queue, m.kind, m.retry_count, m.retry_count + 1, m.max_retries, m.lease_token, m.worker_id, m.losses,
        m.tenant, m.correlation_id, m.idempotency_key, m.last_error, NULL::timestamptz, 'expired', true,
-       NULL::bigint, m.headers::text
+       NULL::bigint, m.headers::text, m.trace
   FROM m ORDER BY m.id`), nil)
 		return err
 	})
@@ -80,24 +79,23 @@ func (s *Store) rescued(ctx context.Context, tx *sql.Tx, statement string, touch
 	}
 	defer func() { _ = rows.Close() }()
 	var all []store.Rescued
+	var printed traces
 	for rows.Next() {
 		var (
 			r                              store.Rescued
 			tenant, correlation, key, last sql.NullString
-			headers                        sql.NullString
+			headers, trace                 []byte
 			retryAfter                     sql.NullTime
 			number                         sql.NullInt64
 		)
 		if err := rows.Scan(&r.ID, &r.Queue, &r.Kind, &r.RetryCount, &r.Attempt, &r.MaxRetries, &r.LeaseToken,
 			&r.WorkerID, &r.WorkerLosses, &tenant, &correlation, &key, &last, &retryAfter, &r.Decision, &r.Dead,
-			&number, &headers); err != nil {
+			&number, &headers, &trace); err != nil {
 			return nil, err
 		}
 		r.Tenant, r.CorrelationID, r.IdempotencyKey, r.LastError = tenant.String, correlation.String, key.String, last.String
 		r.RetryAfter = timeOf(retryAfter)
-		if headers.Valid { // a rescue does not depend on them
-			_ = json.Unmarshal([]byte(headers.String), &r.Headers)
-		}
+		r.Headers, _ = printed.headers(headers, trace) // a rescue does not depend on them
 		r.Status = message.StatusPending
 		if r.Dead {
 			r.Status = message.StatusDead

@@ -31,7 +31,7 @@ var succeedRemoteText = `WITH gone AS MATERIALIZED (
 INSERT INTO {{s}}archive (` + archivedColumns + `)
 SELECT g.id, g.lease_token, g.worker_id, g.created_at, NULL, clock_timestamp(), g.retry_count, g.max_retries, g.priority,
        g.losses, g.snoozes, g.replay_count, g.queue, g.kind, g.payload, g.headers, g.tenant, g.correlation_id,
-       g.idempotency_key, g.last_error, ($4::text[])[width_bucket(g.id, $2::bigint[])]
+       g.idempotency_key, g.last_error, g.trace, ($4::text[])[width_bucket(g.id, $2::bigint[])]
   FROM gone g
 RETURNING id`
 

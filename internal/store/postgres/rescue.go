@@ -59,7 +59,7 @@ const rescueText = `taken AS MATERIALIZED (
 	SELECT f.number AS claim, f.alive, m.*
 	  FROM found f CROSS JOIN LATERAL (
 	       SELECT m.id, m.queue, m.kind, m.lease_token, m.worker_id, m.retry_count, m.max_retries, m.losses, m.tenant,
-	              m.correlation_id, m.idempotency_key, m.headers
+	              m.correlation_id, m.idempotency_key, m.headers, m.trace
 	         FROM {{s}}messages m
 	        WHERE m.id = f.id AND m.status = 1 AND m.worker_id = f.worker_id
 	          AND (f.token IS NULL OR m.lease_token = f.token)
@@ -96,12 +96,12 @@ const rescueText = `taken AS MATERIALIZED (
 	INSERT INTO {{s}}dead_letters (message_id, lease_token, worker_id, created_at, expires_at, timeout_ms, retry_count,
 	       max_retries, priority, losses, snoozes, replay_count, queue, lane, kind, payload, headers, tenant,
 	       correlation_id, idempotency_key, first_failed_at, last_failed_at, dead_at, decision, failure_kind,
-	       error_class, error_message, fingerprint, worker_version)
+	       error_class, error_message, fingerprint, worker_version, trace)
 	SELECT m.id, m.lease_token, m.worker_id, m.created_at, m.expires_at, m.timeout_ms, c.number,
 	       m.max_retries, m.priority, c.new_losses, m.snoozes, m.replay_count, m.queue, m.lane, m.kind, m.payload, m.headers, m.tenant,
 	       m.correlation_id, m.idempotency_key, coalesce({{first}}, c.at), c.at, c.at, c.decision, c.failure_kind,
 	       c.class, c.text, left(md5(m.kind || ' ' || c.class), 16),
-	       (SELECT w.version FROM {{s}}workers w WHERE w.id = m.worker_id)
+	       (SELECT w.version FROM {{s}}workers w WHERE w.id = m.worker_id), m.trace
 	  FROM m JOIN charged c ON c.id = m.id
 	ON CONFLICT DO NOTHING
 ), noted AS (
@@ -114,7 +114,7 @@ const rescueText = `taken AS MATERIALIZED (
 )
 SELECT c.id, c.queue, c.kind, c.number, c.number, c.max_retries, c.lease_token, c.worker_id, c.new_losses,
        c.tenant, c.correlation_id, c.idempotency_key, c.text, c.due_at, c.decision, c.dies, c.claim,
-       c.headers::text
+       c.headers::text, c.trace
   FROM charged c ORDER BY c.id`
 
 // rescueFrom completes rescueText.

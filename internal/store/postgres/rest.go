@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -37,18 +36,6 @@ func parseRest(text string, m *store.Claimed) (err error) {
 	}
 	m.Tenant, m.CorrelationID, m.IdempotencyKey, m.LastError = part[8], part[9], part[10], part[11]
 	return nil
-}
-
-// parseHeaders reads headers as the server writes jsonb. Most have nothing but
-// a trace context, which needs no parser.
-func parseHeaders(text string) (headers map[string]string, err error) {
-	if rest, ok := strings.CutPrefix(text, `{"`+traceparent+`": "`); ok {
-		if v, ok := strings.CutSuffix(rest, `"}`); ok && !strings.ContainsAny(v, `"\`) {
-			return map[string]string{traceparent: v}, nil
-		}
-	}
-	err = json.Unmarshal([]byte(text), &headers)
-	return headers, err
 }
 
 // timeoutOf turns the column timeout_ms into a duration: negative is -1.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,21 +19,21 @@ const (
 	CASE WHEN m.status = 0 THEN m.due_at END AS retry_after, m.expires_at,
 	CASE WHEN m.status = 1 AND isfinite(m.deadline) THEN m.deadline END AS deadline, m.timeout_ms,
 	m.retry_count, m.max_retries, m.priority, m.losses, m.snoozes, m.replay_count, m.queue, m.kind, m.payload,
-	m.headers::text AS headers, m.tenant, m.correlation_id, m.idempotency_key, m.last_error`
+	m.headers::text AS headers, m.trace, m.tenant, m.correlation_id, m.idempotency_key, m.last_error`
 
 	archiveColumns = `a.id, 'succeeded' AS status,
 	a.lease_token, a.worker_id, a.created_at, a.finished_at AS updated_at,
 	NULL::timestamptz AS retry_after, NULL::timestamptz AS expires_at,
 	NULL::timestamptz AS deadline, 0::bigint AS timeout_ms,
 	a.retry_count, a.max_retries, a.priority, a.losses, a.snoozes, a.replay_count, a.queue, a.kind, coalesce(a.payload, '') AS payload,
-	a.headers::text AS headers, a.tenant, a.correlation_id, a.idempotency_key, a.last_error`
+	a.headers::text AS headers, a.trace, a.tenant, a.correlation_id, a.idempotency_key, a.last_error`
 
 	deadColumns = `d.message_id AS id, 'dead' AS status,
 	d.lease_token, d.worker_id, d.created_at, coalesce(d.resolved_at, d.dead_at) AS updated_at,
 	NULL::timestamptz AS retry_after, d.expires_at,
 	NULL::timestamptz AS deadline, d.timeout_ms,
 	d.retry_count, d.max_retries, d.priority, d.losses, d.snoozes, d.replay_count, d.queue, d.kind, d.payload,
-	d.headers::text AS headers, d.tenant, d.correlation_id, d.idempotency_key, d.error_message AS last_error`
+	d.headers::text AS headers, d.trace, d.tenant, d.correlation_id, d.idempotency_key, d.error_message AS last_error`
 )
 
 // previewed adds the size of the payload to the columns, and unless n is 0
@@ -58,7 +57,7 @@ type row struct {
 	timeout                        int64
 	created, updated               time.Time
 	retryAfter, expires, deadline  sql.NullTime
-	headers                        sql.NullString
+	headers, trace                 []byte
 	tenant, correlation, key, last sql.NullString
 }
 
@@ -66,7 +65,7 @@ func (r *row) dest(more ...any) []any {
 	return append([]any{
 		&r.m.ID, &r.m.Status, &r.m.LeaseToken, &r.m.WorkerID, &r.created, &r.updated, &r.retryAfter, &r.expires,
 		&r.deadline, &r.timeout, &r.m.RetryCount, &r.m.MaxRetries, &r.m.Priority, &r.m.WorkerLosses,
-		&r.m.Snoozes, &r.m.ReplayCount, &r.m.Queue, &r.m.Kind, &r.m.Payload, &r.headers, &r.tenant,
+		&r.m.Snoozes, &r.m.ReplayCount, &r.m.Queue, &r.m.Kind, &r.m.Payload, &r.headers, &r.trace, &r.tenant,
 		&r.correlation, &r.key, &r.last,
 	}, more...)
 }
@@ -79,10 +78,9 @@ func (r *row) message() (message.Message, error) {
 	m.CreatedAt, m.UpdatedAt = r.created.UTC(), r.updated.UTC()
 	m.RetryAfter, m.ExpiresAt, m.Deadline = timeOf(r.retryAfter), timeOf(r.expires), timeOf(r.deadline)
 	m.Tenant, m.CorrelationID, m.IdempotencyKey, m.LastError = r.tenant.String, r.correlation.String, r.key.String, r.last.String
-	if r.headers.Valid {
-		if err := json.Unmarshal([]byte(r.headers.String), &m.Headers); err != nil {
-			return m, fmt.Errorf("decode headers of message %d: %w", m.ID, err)
-		}
+	var err error
+	if m.Headers, err = new(traces).headers(r.headers, r.trace); err != nil {
+		return m, fmt.Errorf("decode headers of message %d: %w", m.ID, err)
 	}
 	return m, nil
 }

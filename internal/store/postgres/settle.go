@@ -198,11 +198,11 @@ func (s *Store) succeed(ctx context.Context, on conn, workerID int64, batch []st
 const (
 	settledColumns = `m.id, m.lease_token, m.worker_id, m.created_at, m.retry_count, m.max_retries, m.priority, m.losses,
 	          m.snoozes, m.replay_count, m.queue, m.kind, m.payload, m.headers, m.tenant, m.correlation_id,
-	          m.idempotency_key, m.last_error`
+	          m.idempotency_key, m.last_error, m.trace`
 
 	archivedColumns = `id, lease_token, worker_id, created_at, started_at, finished_at, retry_count, max_retries,
        priority, losses, snoozes, replay_count, queue, kind, payload, headers, tenant, correlation_id,
-       idempotency_key, last_error, note`
+       idempotency_key, last_error, trace, note`
 
 	freedKeys = `, freed AS (
 	UPDATE {{s}}keys k SET expires_at = clock_timestamp() + k.window_ms * interval '1 ms'
@@ -241,7 +241,7 @@ INSERT INTO {{s}}archive (` + archivedColumns + `)
 SELECT g.id, g.lease_token, g.worker_id, g.created_at,
        clock_timestamp() - ($4::bigint[])[width_bucket(g.id, $2::bigint[])] * interval '1 microsecond',
        clock_timestamp(), g.retry_count, g.max_retries, g.priority, g.losses, g.snoozes, g.replay_count, g.queue,
-       g.kind, g.payload, g.headers, g.tenant, g.correlation_id, g.idempotency_key, g.last_error, ` + note + `
+       g.kind, g.payload, g.headers, g.tenant, g.correlation_id, g.idempotency_key, g.last_error, g.trace, ` + note + `
   FROM gone g`
 }
 

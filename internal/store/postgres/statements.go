@@ -46,10 +46,10 @@ func floorSize(n int) int {
 // that most messages do not have is one column, which is NULL when there is
 // nothing: a row of few columns costs half as much on its way. What separates
 // the parts is a control character, which no name or key can hold; the error,
-// which may, stands last. Headers are apart, since a trace context is often all
-// that there is. As text even in binary form.
+// which may, stands last. The trace context is apart, since it is often all that
+// there is, and so are other headers. As text even in binary form.
 const claimedColumns = `m.ctid::text AS place, m.id, m.lease_token, m.kind, m.payload, m.created_at, m.max_retries,
-	m.headers::text, CASE WHEN m.priority = 0 AND m.retry_count = 0 AND m.timeout_ms = 0 AND m.losses = 0 AND m.snoozes = 0
+	m.headers::text, m.trace, CASE WHEN m.priority = 0 AND m.retry_count = 0 AND m.timeout_ms = 0 AND m.losses = 0 AND m.snoozes = 0
 	      AND m.replay_count = 0 AND m.due_at IS NULL AND m.expires_at IS NULL
 	      AND m.tenant IS NULL AND m.correlation_id IS NULL AND m.idempotency_key IS NULL AND m.last_error IS NULL
 	     THEN NULL
