@@ -34,7 +34,7 @@ const preparedKey = "github.com/styxmq/styx"
 var binary = []int16{pgx.BinaryFormatCode}
 
 // runNative is a queue.NativeFunc.
-func runNative(ctx context.Context, driverConn any, text string, params []queue.Param, row func(values [][]byte) error) (int, error) {
+func runNative(ctx context.Context, driverConn any, statements []queue.Statement, row func(values [][]byte) error) (int, error) {
 	std, ok := driverConn.(*stdlib.Conn)
 	if !ok {
 		return 0, store.ErrNoNative
@@ -44,30 +44,68 @@ func runNative(ctx context.Context, driverConn any, text string, params []queue.
 		return 0, store.ErrNoNative
 	}
 	conn := std.Conn().PgConn()
-	values, oids := make([][]byte, len(params)), make([]uint32, len(params))
-	for i := range params {
-		values[i], oids[i] = params[i].Value, params[i].OID
-	}
 	for again := false; ; again = true {
-		statement, err := p.statement(ctx, conn, text, oids)
-		if err != nil {
-			return 0, err
-		}
-		var result *pgconn.ResultReader
-		if statement != nil {
-			result = conn.ExecStatement(ctx, statement, values, binary, formats(len(statement.Fields)))
-		} else {
-			result = conn.ExecParams(ctx, text, values, oids, binary, binary)
-		}
-		n, err := read(result, row)
-		if err == nil || statement == nil || again || !gone(err) || conn.TxStatus() != 'I' {
+		n, err := p.run(ctx, conn, statements, row)
+		if err == nil || again || !gone(err) || conn.TxStatus() != 'I' {
 			return n, err
 		}
-		delete(p.statements, text)
-		if err := conn.Deallocate(ctx, statement.Name); err != nil {
-			return 0, err
+		for i := range statements {
+			if err := p.forget(ctx, conn, statements[i].Text); err != nil {
+				return 0, err
+			}
 		}
 	}
+}
+
+// run sends statements together, as one transaction where there is none yet.
+func (p *prepared) run(ctx context.Context, conn *pgconn.PgConn, statements []queue.Statement, row func(values [][]byte) error) (int, error) {
+	var batch pgconn.Batch
+	for i := range statements {
+		s := &statements[i]
+		values, oids := make([][]byte, len(s.Params)), make([]uint32, len(s.Params))
+		for k := range s.Params {
+			values[k], oids[k] = s.Params[k].Value, s.Params[k].OID
+		}
+		made, err := p.statement(ctx, conn, s.Text, oids)
+		switch {
+		case err != nil:
+			return 0, err
+		case len(statements) == 1 && made != nil:
+			return read(conn.ExecStatement(ctx, made, values, binary, formats(len(made.Fields))), row)
+		case len(statements) == 1:
+			return read(conn.ExecParams(ctx, s.Text, values, oids, binary, binary), row)
+		case made != nil:
+			batch.ExecStatement(made, values, binary, formats(len(made.Fields)))
+		default:
+			batch.ExecParams(s.Text, values, oids, binary, binary)
+		}
+	}
+	results := conn.ExecBatch(ctx, &batch)
+	n := 0
+	var failed error
+	for i := 0; results.NextResult(); i++ {
+		each := row
+		if i < len(statements)-1 {
+			each = nil
+		}
+		if n, failed = read(results.ResultReader(), each); failed != nil {
+			break
+		}
+	}
+	if err := results.Close(); err != nil {
+		return 0, err
+	}
+	return n, failed
+}
+
+// forget makes the next run prepare a statement anew.
+func (p *prepared) forget(ctx context.Context, conn *pgconn.PgConn, text string) error {
+	made := p.statements[text]
+	if made == nil {
+		return nil
+	}
+	delete(p.statements, text)
+	return conn.Deallocate(ctx, made.Name)
 }
 
 // copyNative is a queue.CopyFunc.
@@ -128,7 +166,7 @@ func formats(n int) []int16 {
 
 func read(result *pgconn.ResultReader, row func(values [][]byte) error) (int, error) {
 	var failed error
-	for failed == nil && result.NextRow() {
+	for failed == nil && row != nil && result.NextRow() {
 		failed = row(result.Values())
 	}
 	tag, err := result.Close()

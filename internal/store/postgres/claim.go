@@ -30,6 +30,7 @@ type wanted struct {
 	after      int64
 	due        time.Time // for the others
 	remote     bool
+	scope      int64 // 0: none; negative: all is looked at, see scopeOf
 }
 
 // taken is what it got.
@@ -54,6 +55,10 @@ func (c *cursor) claim(ctx context.Context, src source, lane, limit int, number 
 	switch src {
 	case sourceReady:
 		w.priority, w.after = lane+message.MinPriority, *c.floors[lane].pos
+		w.scope = c.scope + int64(lane)
+		if c.floors[lane].behind {
+			w.scope = -w.scope
+		}
 	case sourceDue:
 		w.due = *c.due.pos
 	case sourceSuspect:
@@ -67,11 +72,10 @@ func (c *cursor) claim(ctx context.Context, src source, lane, limit int, number 
 
 // claimOne claims from one queue.
 func (s *Store) claimOne(ctx context.Context, w *wanted) (taken, error) {
-	size := floorSize(w.limit)
 	if !w.remote {
-		out, err := s.claimNative(ctx, w, size)
+		out, err := s.claimNative(ctx, w)
 		if !errors.Is(err, store.ErrNoNative) {
-			return taken{out, len(out) >= size}, mapError(err)
+			return taken{out, len(out) >= w.limit}, mapError(err)
 		}
 	}
 	var from, id any
@@ -81,13 +85,16 @@ func (s *Store) claimOne(ctx context.Context, w *wanted) (taken, error) {
 	default:
 		from = timeArg(w.due)
 	}
-	rows, err := s.sql.QueryContext(ctx, s.hot.claimBy(w.src, size, w.kinds.Valid, w.remote),
-		w.Queue, w.WorkerID, w.number, w.other, w.own, w.kinds, from, id)
+	args := []any{w.Queue, w.WorkerID, w.number, w.other, w.own, w.kinds, from, id, w.limit}
+	if !w.remote {
+		args = append(args, sql.NullInt64{Int64: w.scope, Valid: w.scope != 0})
+	}
+	rows, err := s.sql.QueryContext(ctx, s.hot.claimBy(w.src, w.kinds.Valid, w.remote), args...)
 	if err != nil {
 		return taken{}, mapError(err)
 	}
 	defer func() { _ = rows.Close() }()
-	out := make([]store.Claimed, 0, size)
+	out := make([]store.Claimed, 0, w.limit)
 	var printed traces
 	for rows.Next() {
 		out = append(out, store.Claimed{})
@@ -95,7 +102,7 @@ func (s *Store) claimOne(ctx context.Context, w *wanted) (taken, error) {
 			return taken{}, mapError(err)
 		}
 	}
-	return taken{out, len(out) >= size}, mapError(rows.Err())
+	return taken{out, len(out) >= w.limit}, mapError(rows.Err())
 }
 
 // scan reads the columns of claimedColumns.
@@ -130,17 +137,17 @@ func (w *wanted) complete(m *store.Claimed, err error) error {
 }
 
 // claimNative is claimOne past database/sql.
-func (s *Store) claimNative(ctx context.Context, w *wanted, size int) ([]store.Claimed, error) {
+func (s *Store) claimNative(ctx context.Context, w *wanted) ([]store.Claimed, error) {
 	from, id := timeParam(w.due), Param{OID: oidInt8}
 	if w.src == sourceReady {
 		from, id = int2Param(w.priority), int8Param(w.after)
 	}
-	out := make([]store.Claimed, 0, size)
+	out := make([]store.Claimed, 0, w.limit)
 	names := names{kinds: w.Kinds}
-	_, err := s.native(ctx, s.sql, s.hot.nativeClaim(w.src, size, w.kinds.Valid), []Param{
+	err := s.claimInTurn(ctx, []*wanted{w}, Statement{s.hot.nativeClaim(w.src, w.kinds.Valid), []Param{
 		textParam(w.Queue), int8Param(w.WorkerID), int8Param(w.number), int8Param(w.other), int8Param(w.own),
-		w.kindsParam(), from, id,
-	}, func(values [][]byte) error {
+		w.kindsParam(), from, id, int8Param(int64(w.limit)), w.scopeParam(),
+	}}, func(values [][]byte) error {
 		out = append(out, store.Claimed{})
 		return w.decode(values, &out[len(out)-1], &names)
 	})
@@ -148,6 +155,13 @@ func (s *Store) claimNative(ctx context.Context, w *wanted, size int) ([]store.C
 		return nil, err
 	}
 	return out, nil
+}
+
+func (w *wanted) scopeParam() Param {
+	if w.scope == 0 {
+		return Param{OID: oidInt8}
+	}
+	return int8Param(w.scope)
 }
 
 func (w *wanted) kindsParam() Param {

@@ -14,8 +14,8 @@ const (
 	// to suffer from another that is slow to claim from.
 	claimFlights  = 1
 	claimPatience = 50 * time.Millisecond
-	// claimManyRows bounds the messages of claims that go together.
-	claimManyRows = 1000
+	// claimRows bounds the messages of a statement that claims.
+	claimRows = 1000
 )
 
 // claims lets the queues of one worker share a statement when there are many
@@ -36,7 +36,7 @@ func boardClaims(waiting []*passenger[*wanted, taken]) int {
 	for _, p := range waiting {
 		w := p.want
 		_, again := queues[w.Queue]
-		if n > 0 && (again || rows+w.limit > claimManyRows || w.src != first.src || w.WorkerID != first.WorkerID ||
+		if n > 0 && (again || rows+w.limit > claimRows || w.src != first.src || w.WorkerID != first.WorkerID ||
 			w.other != first.other || w.own != first.own || w.kinds != first.kinds) {
 			rest = append(rest, p)
 			continue
@@ -61,7 +61,7 @@ func (s *Store) claimMany(ctx context.Context, wants []*wanted) ([]taken, error)
 	}
 	queues, numbers, most := make([]string, len(wants)), make([]int64, len(wants)), make([]int64, len(wants))
 	var from Param
-	after := int8ArrayParam(nil) // of which the missing elements are NULL
+	after, scopes := int8ArrayParam(nil), int8ArrayParam(nil) // of which the missing elements are NULL
 	at := make(map[string]int, len(wants))
 	for i, w := range wants {
 		queues[i], numbers[i], most[i], at[w.Queue] = w.Queue, w.number, int64(w.limit), i
@@ -73,15 +73,16 @@ func (s *Store) claimMany(ctx context.Context, wants []*wanted) ([]taken, error)
 			ids[i] = w.after
 		}
 		after = int8ArrayParam(ids)
+		scopes = valuesParam(oidInt8Array, oidInt8, len(wants), func(i int) Param { return int8Param(wants[i].scope) })
 		from = valuesParam(oidInt2Array, oidInt2, len(wants), func(i int) Param { return int2Param(wants[i].priority) })
 	} else {
 		from = valuesParam(oidTimeArray, oidTime, len(wants), func(i int) Param { return timeParam(wants[i].due) })
 	}
 	names := names{kinds: first.Kinds}
-	_, err := s.native(ctx, s.sql, s.hot.claimMany(first.src, first.kinds.Valid), []Param{
+	err := s.claimInTurn(ctx, wants, Statement{s.hot.claimMany(first.src, first.kinds.Valid), []Param{
 		textArrayParam(queues, false), int8Param(first.WorkerID), int8ArrayParam(numbers),
-		int8Param(first.other), int8Param(first.own), first.kindsParam(), from, after, int8ArrayParam(most),
-	}, func(values [][]byte) error {
+		int8Param(first.other), int8Param(first.own), first.kindsParam(), from, after, int8ArrayParam(most), scopes,
+	}}, func(values [][]byte) error {
 		last := len(values) - 1
 		i, ok := at[string(values[last])]
 		if !ok {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -48,6 +49,7 @@ type cursor struct {
 	s       *Store
 	spec    store.CursorSpec
 	kinds   sql.NullString
+	scope   int64 // of its most urgent priority
 	floors  [priorities]floor[int64]
 	used    [priorities]bool // rows were seen there, so it is probed by itself
 	due     floor[time.Time]
@@ -76,12 +78,23 @@ func (s *Store) Cursor(spec store.CursorSpec) store.Cursor { return s.newCursor(
 
 func (s *Store) newCursor(spec store.CursorSpec) *cursor {
 	c := &cursor{s: s, spec: spec, wake: true}
+	c.scope = scopeOf(spec.Queue, spec.Kinds)
 	// Many cursors that began together should not stay together.
 	c.hardEvery = hardEvery - rand.N(hardEvery/4) //nolint:gosec // no secret
 	if len(spec.Kinds) > 0 {
 		c.kinds = sql.NullString{String: textArrayOf(spec.Kinds), Valid: true}
 	}
 	return c
+}
+
+// scopeOf is the scope of the most urgent priority of a queue, for those who
+// claim the same kinds; those of the other priorities follow. Claims with the
+// same scope take the same messages. Two that share one by chance find what the
+// other makes them pass over when they next begin at the hard floor.
+func scopeOf(queue string, kinds []string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(store.CursorKey(queue, kinds)))
+	return int64(h.Sum64()>>1&^63) + 1 //nolint:gosec // one bit less
 }
 
 // Wake makes the next Claim probe and begin at the hard floors.
@@ -111,7 +124,7 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 	if src < 0 {
 		return store.Batch{NextDue: c.untilDue()}, nil
 	}
-	limit := max(r.Limit, 1)
+	limit := min(max(r.Limit, 1), claimRows)
 	if src == sourceSuspect {
 		limit = 1
 	}

@@ -12,6 +12,8 @@ func (s *Store) StatsStatement() string { return s.text(statsText) }
 
 func (s *Store) EnsurePartition(ctx context.Context) error { return s.ensurePartition(ctx) }
 
+func (s *Store) ClaimLock(worker int64, queue string) int64 { return s.claimLock(worker, queue) }
+
 var CheckServer = checkServer
 
 const CalmSettings = calmSettings

@@ -22,12 +22,19 @@ type Param struct {
 // store.ErrNoNative before anything was sent where it cannot.
 type CopyFunc func(ctx context.Context, driverConn any, text string, rows io.Reader) (int, error)
 
-// NativeFunc runs a statement on one driver connection and hands each row to the callback as the server sent it, in
-// binary form; the values are valid until the callback returns. It returns
-// how many rows the statement returned or changed, and store.ErrNoNative
+// Statement is a text with its arguments.
+type Statement struct {
+	Text   string
+	Params []Param
+}
+
+// NativeFunc runs statements on one driver connection, in one exchange and one
+// transaction, and hands each row of the last one to the callback as the server
+// sent it, in binary form; the values are valid until the callback returns. It
+// returns how many rows the last one returned or changed, and store.ErrNoNative
 // before anything was sent when the connection is not of its driver or is set
 // to another protocol.
-type NativeFunc func(ctx context.Context, driverConn any, text string, params []Param, row func(values [][]byte) error) (int, error)
+type NativeFunc func(ctx context.Context, driverConn any, statements []Statement, row func(values [][]byte) error) (int, error)
 
 // driverAccess is what RegisterNative was given.
 type driverAccess struct {
@@ -57,8 +64,14 @@ type ownTx struct {
 // native runs a statement past database/sql, on the pool or in a transaction
 // of the store's own; on anything else there is no native access.
 func (s *Store) native(ctx context.Context, on conn, text string, params []Param, row func(values [][]byte) error) (int, error) {
+	return s.natives(ctx, on, []Statement{{text, params}}, row)
+}
+
+// natives runs several statements in one transaction, and returns what the last
+// one does.
+func (s *Store) natives(ctx context.Context, on conn, statements []Statement, row func(values [][]byte) error) (int, error) {
 	return s.raw(ctx, on, func(d *driverAccess, driverConn any) (int, error) {
-		return d.run(ctx, driverConn, text, params, row)
+		return d.run(ctx, driverConn, statements, row)
 	})
 }
 

@@ -39,8 +39,8 @@ func TestStatementsThatTheServerLost(t *testing.T) {
 		require.Equal(t, []error{nil, nil}, results)
 	}
 	round()
-	require.Equal(t, 3, value[int](t, f, `SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'styx\_%'`))
-	for _, name := range []string{"styx_1", "styx_2", "styx_4"} {
+	require.Equal(t, 4, value[int](t, f, `SELECT count(*) FROM pg_prepared_statements WHERE name LIKE 'styx\_%'`))
+	for _, name := range []string{"styx_1", "styx_2", "styx_4", "styx_7"} {
 		f.exec(t, "DEALLOCATE "+name)
 		round()
 	}

@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// statements are the texts of the hot path for one schema. A text that
-// depends on a number (a LIMIT must be literal: as a parameter a generic plan
-// takes a merge join and JIT for it) is made once and kept.
+// statements are the texts of the hot path for one schema. A text that depends
+// on what is asked for is made once and kept.
 type statements struct {
 	prefix string
 	made   *sync.Map // key string -> text string
@@ -25,21 +24,6 @@ func (s statements) get(key string, build func() string) string {
 	}
 	text, _ := s.made.LoadOrStore(key, expand(build(), s.prefix))
 	return text.(string)
-}
-
-// sizes are the literal limits that claims use: few, so that few statements
-// are prepared.
-var sizes = [...]int{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000}
-
-// floorSize returns the largest permitted limit that is not above n.
-func floorSize(n int) int {
-	size := sizes[0]
-	for _, s := range sizes {
-		if s <= n {
-			size = s
-		}
-	}
-	return size
 }
 
 // claimedColumns are what a claim returns, in the order of scan. Everything
@@ -63,7 +47,7 @@ const claimedColumns = `m.ctid::text AS place, m.id, m.lease_token, m.kind, m.pa
 //
 // Locks: FOR UPDATE SKIP LOCKED on what it takes, nothing else; two claims
 // never wait for each other. Index: given by the source's condition, which
-// names the index's columns in its order and a literal LIMIT. The update
+// names the index's columns in its order. The update
 // finds its rows by ctid, which leaves the planner no choice and is safe
 // here because this statement has locked them. It changes no indexed column,
 // so it is a HOT update.
@@ -71,23 +55,28 @@ const claimedColumns = `m.ctid::text AS place, m.id, m.lease_token, m.kind, m.pa
 // Parameters: $1 queue, $2 worker, $3 number, $4 milliseconds until the
 // deadline of messages without a timeout of their own (negative: none),
 // $5 milliseconds to add to a message's own timeout, $6 kinds, $7 and $8
-// where to begin.
-func (s statements) claim(src source, limit int, kinds bool) string {
-	return s.claimBy(src, limit, kinds, false)
+// where to begin, $9 how many, $10 the scope (see scopeOf), of a consumer with
+// an incarnation.
+func (s statements) claim(src source, kinds bool) string {
+	return s.claimBy(src, kinds, false)
 }
 
 // claimBy is claim, also for consumers without an incarnation. Theirs is a
 // claims row for each message, with its id as the number, so that whoever
 // settles a message knows its row. The row may be there from a lease before.
-func (s statements) claimBy(src source, limit int, kinds, remote bool) string {
-	key := fmt.Sprintf("claim %d %d %t %t", src, limit, kinds, remote)
+func (s statements) claimBy(src source, kinds, remote bool) string {
+	key := fmt.Sprintf("claim %d %t %t", src, kinds, remote)
 	return s.get(key, func() string {
 		deadline, columns, touched := claimDeadline, claimedColumns, ""
-		hint := `SELECT $2, $3::bigint, min(` + claimDeadline("p") + `), array_agg(p.id) FROM picked p HAVING count(*) > 0`
+		hint := `SELECT $2, $3::bigint, min(` + claimDeadline("p") + `), array_agg(p.id), abs($10::bigint), max(p.id) FROM picked p HAVING count(*) > 0`
+		after := "$8"
+		if src == sourceReady && !remote {
+			after = frontier("$8::bigint", "$10::bigint")
+		}
 		if remote {
 			deadline, touched = remoteDeadline, ", updated_at = clock_timestamp()"
 			columns += ", m.deadline, m.updated_at"
-			hint = `SELECT $2, p.id, ` + remoteDeadline("p") + `, ARRAY[p.id] FROM picked p WHERE $3::bigint IS NOT NULL
+			hint = `SELECT $2, p.id, ` + remoteDeadline("p") + `, ARRAY[p.id], NULL::bigint, NULL::bigint FROM picked p WHERE $3::bigint IS NOT NULL
 	ON CONFLICT (worker_id, number) DO UPDATE SET deadline = excluded.deadline, ids = excluded.ids`
 		}
 		kind := ""
@@ -97,13 +86,10 @@ func (s statements) claimBy(src source, limit int, kinds, remote bool) string {
 			kind = "AND ($6::text[]) IS NULL"
 		}
 		return `WITH picked AS MATERIALIZED (
-	SELECT ctid AS place, id, timeout_ms FROM {{s}}messages
-	 WHERE queue = $1 AND lane = '' AND ` + src.condition("$7", "$8") + `
-	   AND status = 0 ` + kind + ` AND lease_token < 9223372036854775807
-	   AND (expires_at IS NULL OR expires_at > now())
-	 ORDER BY ` + src.order() + fmt.Sprintf(` LIMIT %d`, limit) + ` FOR UPDATE SKIP LOCKED
+	SELECT f.place, f.id, f.timeout_ms FROM (` + src.rows("$1", "$7", after, kind) + `
+	) AS f LIMIT $9::bigint
 ), hint AS (
-	INSERT INTO {{s}}claims (worker_id, number, deadline, ids)
+	INSERT INTO {{s}}claims (worker_id, number, deadline, ids, scope, last_id)
 	` + hint + `
 )
 UPDATE {{s}}messages m
@@ -113,43 +99,49 @@ RETURNING ` + columns
 	})
 }
 
+// frontier is where claims of the scope have come, if that is behind the place
+// where this one would begin: there is no need to walk over what others have
+// taken. Nothing where the scope is negative: the claim looks for what they may
+// have passed. Index: claims_frontier.
+func frontier(after, scope string) string {
+	return "greatest(" + after + ", (SELECT f.last_id FROM {{s}}claims f WHERE f.scope = " + scope + " ORDER BY f.last_id DESC LIMIT 1))"
+}
+
 // nativeClaim is the same with the place in binary form.
-func (s statements) nativeClaim(src source, limit int, kinds bool) string {
-	return s.get(fmt.Sprintf("native claim %d %d %t", src, limit, kinds), func() string {
-		return strings.Replace(s.claim(src, limit, kinds), "m.ctid::text AS place", "m.ctid AS place", 1)
+func (s statements) nativeClaim(src source, kinds bool) string {
+	return s.get(fmt.Sprintf("native claim %d %t", src, kinds), func() string {
+		return strings.Replace(s.claim(src, kinds), "m.ctid::text AS place", "m.ctid AS place", 1)
 	})
 }
 
 // claimMany claims from several queues at once, for one worker. Each has a
-// claims row of its own. Locks and indexes: as those of claim; the inner,
-// literal LIMIT is for the planner, the outer one stops before a row too many
-// is locked. Parameters: as those of claim, but $1, $3, $7 and $8 are arrays
-// with an element for each queue, and so is $9, its limit.
+// claims row of its own. Locks and indexes: as those of claim. Parameters: as
+// those of claim, but $1, $3 and $7 to $10 are arrays with an element for each
+// queue.
 func (s statements) claimMany(src source, kinds bool) string {
 	return s.get(fmt.Sprintf("claim many %d %t", src, kinds), func() string {
 		kind := "AND ($6::text[]) IS NULL"
 		if kinds {
 			kind = "AND kind = ANY($6::text[])"
 		}
+		after := "w.after"
+		if src == sourceReady {
+			after = frontier("w.after", "w.scope")
+		}
 		from := "smallint"
 		if src != sourceReady {
 			from = "timestamptz"
 		}
 		return `WITH picked AS MATERIALIZED (
-	SELECT l.place, l.id, l.timeout_ms, w.number
-	  FROM unnest($1::text[], $3::bigint[], $7::` + from + `[], $8::bigint[], $9::bigint[]) AS w (queue, number, from_, after, most)
+	SELECT l.place, l.id, l.timeout_ms, w.number, w.scope
+	  FROM unnest($1::text[], $3::bigint[], $7::` + from + `[], $8::bigint[], $9::bigint[], $10::bigint[]) AS w (queue, number, from_, after, most, scope)
 	 CROSS JOIN LATERAL (
-		SELECT f.place, f.id, f.timeout_ms FROM (
-			SELECT ctid AS place, id, timeout_ms FROM {{s}}messages
-			 WHERE queue = w.queue AND lane = '' AND ` + src.condition("w.from_", "w.after") + `
-			   AND status = 0 ` + kind + ` AND lease_token < 9223372036854775807
-			   AND (expires_at IS NULL OR expires_at > now())
-			 ORDER BY ` + src.order() + fmt.Sprintf(` LIMIT %d`, claimManyRows) + ` FOR UPDATE SKIP LOCKED
+		SELECT f.place, f.id, f.timeout_ms FROM (` + src.rows("w.queue", "w.from_", after, kind) + `
 		) AS f LIMIT w.most
 	 ) AS l
 ), hint AS (
-	INSERT INTO {{s}}claims (worker_id, number, deadline, ids)
-	SELECT $2, p.number, min(` + claimDeadline("p") + `), array_agg(p.id) FROM picked p GROUP BY p.number
+	INSERT INTO {{s}}claims (worker_id, number, deadline, ids, scope, last_id)
+	SELECT $2, p.number, min(` + claimDeadline("p") + `), array_agg(p.id), abs(p.scope), max(p.id) FROM picked p GROUP BY p.number, p.scope
 )
 UPDATE {{s}}messages m
    SET status = 1, lease_token = m.lease_token + 1, worker_id = $2, deadline = ` + claimDeadline("m") + `
@@ -188,6 +180,18 @@ const (
 	// sourceSuspect reads messages_suspect: what lost a worker before.
 	sourceSuspect
 )
+
+// rows are those that a claim may take, each locked when it is read. The
+// literal LIMIT is for the planner, which takes another join, and JIT, for one
+// that it does not know; what is around it stops before a row too many.
+func (src source) rows(queue, from, after, kind string) string {
+	return `
+		SELECT ctid AS place, id, timeout_ms FROM {{s}}messages
+		 WHERE queue = ` + queue + ` AND lane = '' AND ` + src.condition(from, after) + `
+		   AND status = 0 ` + kind + ` AND lease_token < 9223372036854775807
+		   AND (expires_at IS NULL OR expires_at > now())
+		 ORDER BY ` + src.order() + fmt.Sprintf(` LIMIT %d FOR UPDATE SKIP LOCKED`, claimRows)
+}
 
 // condition limits a claim to the source, from a place on that two expressions
 // say.

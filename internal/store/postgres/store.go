@@ -41,6 +41,7 @@ type Store struct {
 	probes   probes
 	draws    draws
 	idles    idles
+	turns    turns
 	// oldAttempts is where retention goes on looking.
 	oldAttempts attemptPlace
 	// pauses and remotes serve claims.

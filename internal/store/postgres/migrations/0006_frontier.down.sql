@@ -1,0 +1,1 @@
+ALTER TABLE {{schema}}.claims DROP COLUMN scope, DROP COLUMN last_id;
