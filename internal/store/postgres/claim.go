@@ -18,6 +18,9 @@ import (
 // counts; the deadline leaves room for it.
 const abandonGrace = 5 * time.Second
 
+// remoteTimeout bounds a claim for a consumer without an incarnation.
+const remoteTimeout = 10 * time.Second
+
 // wanted is what one claim asks for.
 type wanted struct {
 	store.CursorSpec
@@ -62,6 +65,13 @@ func (c *cursor) claim(ctx context.Context, src source, lane, limit int, number 
 	case sourceDue:
 		w.due = *c.due.pos
 	case sourceSuspect:
+	}
+	if c.remote {
+		// Whoever asks may be gone before the answer is there. It is told what
+		// was claimed all the same, so that it can give that back.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), remoteTimeout)
+		defer cancel()
 	}
 	alone := func() (taken, error) { return c.s.claimOne(ctx, &w) }
 	if c.remote || src == sourceSuspect || !c.s.hasNative() {
