@@ -102,9 +102,11 @@ RETURNING ` + columns
 // frontier is where claims of the scope have come, if that is behind the place
 // where this one would begin: there is no need to walk over what others have
 // taken. Nothing where the scope is negative: the claim looks for what they may
-// have passed. Index: claims_frontier.
+// have passed. Index: claims_frontier, from that place on: before it may be any
+// number of rows that a held snapshot keeps from being removed.
 func frontier(after, scope string) string {
-	return "greatest(" + after + ", (SELECT f.last_id FROM {{s}}claims f WHERE f.scope = " + scope + " ORDER BY f.last_id DESC LIMIT 1))"
+	return "coalesce((SELECT f.last_id FROM {{s}}claims f WHERE f.scope = " + scope + " AND f.last_id > " + after +
+		" ORDER BY f.last_id DESC LIMIT 1), " + after + ")"
 }
 
 // nativeClaim is the same with the place in binary form.
