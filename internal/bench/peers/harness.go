@@ -75,7 +75,10 @@ func (h *harness) once(ctx context.Context, s scenario, e entry, round, rounds i
 	err = errors.Join(err, r.end(ctx))
 	rec := record{Scenario: s.name, System: e.name, Round: round, Seconds: time.Since(start).Seconds(), Metrics: r.metrics}
 	if err != nil {
-		rec.Error, rec.Metrics = err.Error(), nil
+		rec.Error = err.Error()
+		if !s.stepwise {
+			rec.Metrics = nil
+		}
 		fmt.Fprintf(h.progress, "FAILED: %v\n", err)
 	} else {
 		fmt.Fprintf(h.progress, "%5.1f s\n", rec.Seconds)
@@ -83,7 +86,7 @@ func (h *harness) once(ctx context.Context, s scenario, e entry, round, rounds i
 	h.records = append(h.records, rec)
 }
 
-// failures returns the runs that have given no figures.
+// failures returns the runs that have failed.
 func (h *harness) failures() []record {
 	return slices.DeleteFunc(slices.Clone(h.records), func(r record) bool { return r.Error == "" })
 }

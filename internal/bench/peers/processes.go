@@ -68,8 +68,11 @@ func (r *run) spread(ctx context.Context, k int) error {
 	if err != nil {
 		return err
 	}
+	if err := r.check(ctx, n, n); err != nil {
+		return err
+	}
 	r.rate(processRate(k), n, time.Duration(last-began))
-	return r.check(ctx, n, n)
+	return nil
 }
 
 // idle returns how many connections an idle worker process holds.

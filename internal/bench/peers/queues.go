@@ -40,8 +40,6 @@ func (r *run) drainQueues(ctx context.Context, n, q int) error {
 	if err != nil {
 		return err
 	}
-	r.rate(queueRate(q), n, res.WorkTook)
-	r.add(fmt.Sprintf("memory of the worker, queues: %d", q), float64(res.RSS)/(1<<20), mebibytes)
 	counts, err := countsOf(r.files, n)
 	if err != nil {
 		return err
@@ -49,5 +47,10 @@ func (r *run) drainQueues(ctx context.Context, n, q int) error {
 	if err := checkCounts(counts, n); err != nil {
 		return err
 	}
-	return r.checkDone(ctx, n, queueNames(q)...)
+	if err := r.checkDone(ctx, n, queueNames(q)...); err != nil {
+		return err
+	}
+	r.rate(queueRate(q), n, res.WorkTook)
+	r.add(fmt.Sprintf("memory of the worker, queues: %d", q), float64(res.RSS)/(1<<20), mebibytes)
+	return nil
 }

@@ -9,7 +9,10 @@ type scenario struct {
 	about   string
 	systems []string // that can take part
 	bad     bool     // whether it is one of the bad days
-	run     func(ctx context.Context, r *run) error
+	// stepwise: each figure is added once it is known to be right, and stands
+	// although a later step fails.
+	stepwise bool
+	run      func(ctx context.Context, r *run) error
 }
 
 func scenarios() []scenario {
@@ -54,11 +57,11 @@ func scenarios() []scenario {
 			about: "The steady state while 4 overlapping REPEATABLE READ transactions of 30 s scan all messages again and again.",
 		},
 		{
-			name: "processes", title: "Bad day: many worker processes", systems: []string{"styx", "river", "asynq"}, bad: true, run: processes,
+			name: "processes", title: "Bad day: many worker processes", systems: []string{"styx", "river", "asynq"}, bad: true, stepwise: true, run: processes,
 			about: "The handlers are spread over worker processes with 4 connections each. The time begins when each of them has messages in its hands, so that their start does not count.",
 		},
 		{
-			name: "queues", title: "Bad day: many queues in one worker", systems: []string{"styx", "river", "asynq"}, bad: true, run: queues,
+			name: "queues", title: "Bad day: many queues in one worker", systems: []string{"styx", "river", "asynq"}, bad: true, stepwise: true, run: queues,
 			about: "The messages are spread over the queues.",
 		},
 		{
