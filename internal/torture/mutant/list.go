@@ -28,6 +28,7 @@ const (
 	claim  = "internal/store/postgres/statements.go"
 	settle = "internal/store/postgres/settle.go"
 	floor  = "internal/store/postgres/floor.go"
+	cursor = "internal/store/postgres/cursor.go"
 	bury   = "internal/store/postgres/reap.go"
 	rescue = "internal/store/postgres/rescue.go"
 	replay = "internal/store/postgres/operate.go"
@@ -86,7 +87,7 @@ func Mutants() []Mutant {
 			Name: "claim-without-guard", Says: "a claim takes what is processing, and waits for locks",
 			edits: []edit{
 				{claim, "AND status = 0 ` + kind + ` AND lease_token", "AND ` + swap(\"claim-without-guard\", \"status = 0\", \"status >= 0\") + ` ` + kind + ` AND lease_token"},
-				{claim, "FOR UPDATE SKIP LOCKED\n), hint", "FOR UPDATE ` + unless(\"claim-without-guard\", \"SKIP LOCKED\") + `\n), hint"},
+				{claim, "` LIMIT %d FOR UPDATE SKIP LOCKED`, claimRows)", "` LIMIT %d FOR UPDATE ` + unless(\"claim-without-guard\", \"SKIP LOCKED\"), claimRows)"},
 			},
 			run: load(), Breaks: []check.Promise{check.TwoOwners, check.TokenReused},
 		},
@@ -138,6 +139,7 @@ func Mutants() []Mutant {
 		{
 			Name: "floor-without-rescan", Says: "a claim never looks below where it has been",
 			edits: []edit{
+				{cursor, "if full {\n\t\tclear(c.used[:])", "if full && !mutant(\"floor-without-rescan\") {\n\t\tclear(c.used[:])"},
 				{floor, "begin(hard, full bool) T {", "begin(hard, full bool) T {\n\tif mutant(\"floor-without-rescan\") && f.pos != nil {\n\t\treturn *f.pos\n\t}"},
 			},
 			run: alone, Breaks: []check.Promise{check.Stuck},
