@@ -103,7 +103,8 @@ const (
 // error, nor is a queue that never was or one that is paused. opts may be nil.
 //
 // With a Wait it returns as soon as there is a message, at its end without
-// one, and with ctx's error when that ends first. When the error is that of a
+// one, and with ctx's error when that ends first, but with the messages of a
+// claim that was under way then. When the error is that of a
 // broken connection, messages may have been claimed; their leases end by
 // themselves.
 func (l *Leases) Claim(ctx context.Context, queue string, opts *ClaimOptions) ([]message.Message, error) {

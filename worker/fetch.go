@@ -76,7 +76,7 @@ func (r *run) fetch(ctx context.Context, q *queue, inc *incarnation) {
 		if n == 0 || !r.settler.admit(ctx, n) {
 			return
 		}
-		if inc.dead() {
+		if inc.dead() || ctx.Err() != nil {
 			r.settler.admitted(n)
 			return
 		}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 // is left out.
 func smoke(t *testing.T, systems, scenarios string) string {
 	t.Helper()
-	if _, err := server.FindBinaries(t.Context()); errors.Is(err, server.ErrNoBinaries) {
+	if _, err := server.FindBinaries(t.Context()); errors.Is(err, server.ErrNoBinaries) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
 	if _, err := exec.LookPath("redis-server"); err != nil {

@@ -52,7 +52,7 @@ func claiming(t *testing.T, c store.Cursor, number int64) <-chan claimed {
 	return out
 }
 
-// Claims wait for their turn, and see what was claimed meanwhile.
+// Claims wait for their turn.
 func TestClaimsTakeTurns(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -64,8 +64,10 @@ func TestClaimsTakeTurns(t *testing.T) {
 		return len(out) > 0 || value[int](t, f, `SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory'
 	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) > 0
 	}, time.Minute, 5*time.Millisecond)
+	ended := len(out) > 0
 	release()
 	got := <-out
+	require.True(t, !ended || f.WaitedInVain(), "it has not waited at all")
 	require.NoError(t, got.err)
 	require.Len(t, got.batch.Messages, 1)
 }
@@ -83,6 +85,7 @@ func TestClaimsWithoutATurn(t *testing.T) {
 		require.NoError(t, got.err)
 		require.Len(t, got.batch.Messages, 1)
 	}
+	require.True(t, f.WaitedInVain())
 	release()
 	require.Equal(t, 3, value[int](t, f, `SELECT count(*) FROM {{s}}messages WHERE status = 1`))
 }

@@ -12,6 +12,9 @@ func (s *Store) StatsStatement() string { return s.text(statsText) }
 
 func (s *Store) EnsurePartition(ctx context.Context) error { return s.ensurePartition(ctx) }
 
+// WaitedInVain reports that a claim has waited for its turn and gone without.
+func (s *Store) WaitedInVain() bool { return s.turns.free() }
+
 func (s *Store) ClaimLock(worker int64, queue string) int64 { return s.claimLock(worker, queue) }
 
 var CheckServer = checkServer
