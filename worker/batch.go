@@ -10,6 +10,7 @@ import (
 // share it, since setting a timer costs and hardly one ever goes off.
 type batch struct {
 	tasks []task
+	waits time.Time    // when those that wait for a slot are given back
 	left  atomic.Int64 // tasks whose handler has not returned
 
 	mu    sync.Mutex
@@ -36,12 +37,20 @@ func (b *batch) watch(at time.Time) {
 	b.next = at
 }
 
-// tick times out what is due.
+// tick times out what is due, and gives back what has waited for too long.
 func (b *batch) tick() {
 	b.mu.Lock()
 	b.next = time.Time{}
 	b.mu.Unlock()
 	var next time.Time
+	switch {
+	case b.waits.IsZero():
+	case time.Until(b.waits) > 0:
+		next = b.waits
+	default:
+		first := &b.tasks[0]
+		first.r.unwait(first.queue, func(t *task) bool { return t.batch == b }, "waited for a slot")
+	}
 	for i := range b.tasks {
 		if at := b.tasks[i].timeout(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at

@@ -9,7 +9,7 @@ import "sync"
 // for the next one before it begins its own. So handlers that block never hold
 // up a task, and short ones follow each other without a change of goroutines.
 type crew struct {
-	work func(*task)
+	work func(*task) (next *task)
 
 	mu     sync.Mutex
 	tasks  []*task // waiting, from head on
@@ -55,7 +55,9 @@ func (c *crew) run() {
 	for sent := true; ; sent = true {
 		for t := c.take(sent, wake); t != nil; t = c.take(sent, wake) {
 			sent = false
-			c.work(t) // a Goexit ends this goroutine, which nobody waits for
+			for t != nil {
+				t = c.work(t) // a Goexit ends this goroutine, which nobody waits for
+			}
 		}
 		if _, ok := <-wake; !ok {
 			return

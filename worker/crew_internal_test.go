@@ -12,9 +12,10 @@ import (
 func crewOf(n int, f func(i int64)) (c *crew, tasks []*task, done *sync.WaitGroup) {
 	done = new(sync.WaitGroup)
 	done.Add(n)
-	c = &crew{work: func(t *task) {
+	c = &crew{work: func(t *task) *task {
 		defer done.Done()
 		f(t.number)
+		return nil
 	}}
 	for i := range n {
 		tasks = append(tasks, &task{number: int64(i)})

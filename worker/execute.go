@@ -13,12 +13,28 @@ import (
 // lookTimeout bounds the look at the row after a CompleteTx.
 const lookTimeout = 10 * time.Second
 
-// execute runs one attempt to its end.
-func (r *run) execute(t *task) {
-	defer r.returned(t)
+// execute runs one attempt to its end and returns the task whose turn it is
+// then.
+func (r *run) execute(t *task) (next *task) {
+	ended := false
+	defer func() {
+		next = r.returned(t)
+		if !ended && next != nil { // Goexit
+			r.crew.add([]*task{next})
+		}
+	}()
+	if t.began.IsZero() {
+		t.batch.watch(t.begin(time.Now()))
+	}
+	if t.state.Load() != stateRunning { // not held any more
+		ended = true
+		return nil
+	}
 	ctx := r.enter(t)
 	r.started(ctx, t)
 	r.conclude(t, r.invoke(ctx, t))
+	ended = true
+	return nil
 }
 
 // conclude settles a task whose handler has come to its end.
@@ -99,8 +115,9 @@ func (r *run) invoke(ctx context.Context, t *task) (err error) {
 	return err
 }
 
-// returned runs when the handler's goroutine ends, however it ends.
-func (r *run) returned(t *task) {
+// returned runs when a handler has ended, however it did, or was never begun.
+// It returns the task whose turn it is then.
+func (r *run) returned(t *task) (next *task) {
 	t.cancel(nil)
 	if t.state.Load() == stateReturned {
 		if !r.cfg.Hooks.settles() {
@@ -109,21 +126,27 @@ func (r *run) returned(t *task) {
 	} else {
 		r.ashore(t)
 	}
-	r.free(t)
+	next = r.free(t)
 	t.batch.returned()
 	r.running.Done()
+	return next
 }
 
-// free gives the task's slot back, once.
-func (r *run) free(t *task) {
+// free gives the task's slot back, once, and returns the task which has it
+// then.
+func (r *run) free(t *task) (next *task) {
 	if !t.freed.CompareAndSwap(false, true) {
-		return
+		return nil
+	}
+	if t.turn {
+		next = t.queue.line.leave()
 	}
 	t.queue.slots.give(1)
 	if t.suspect {
 		suspects.Store(false)
 		r.wake(t.queue.spec.Name)
 	}
+	return next
 }
 
 // abandoned records the failure of a handler that ignores its context and
@@ -135,7 +158,9 @@ func (r *run) abandoned(t *task, cause error) {
 	s := r.decide(t, &abandonedError{cause: cause})
 	t.endWith(&s)
 	r.settler.put(t, s)
-	r.free(t)
+	if next := r.free(t); next != nil {
+		r.crew.add([]*task{next})
+	}
 }
 
 // abandonedError is the failure of a handler that did not return.
@@ -165,7 +190,7 @@ func (r *run) decide(t *task, err error) (s store.Settlement) {
 func (r *run) outcome(t *task, err error) store.Settlement {
 	s := store.Settlement{
 		ID: t.m.ID, Token: t.m.LeaseToken, Place: t.m.Place, Keyed: t.m.IdempotencyKey != "",
-		Verb: store.Succeed, Elapsed: time.Since(t.started),
+		Verb: store.Succeed, Elapsed: t.elapsed(),
 	}
 	if t.moved.Load() {
 		s.Place = 0

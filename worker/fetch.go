@@ -30,6 +30,7 @@ var suspects atomic.Bool
 type queue struct {
 	spec  Queue
 	slots *slots
+	line  *line
 	kinds []string // empty: every kind
 	// timeout is the longest of its handlers', for the deadline in the
 	// database; negative is none.
@@ -72,7 +73,7 @@ func (r *run) fetch(ctx context.Context, q *queue, inc *incarnation) {
 		}
 	}()
 	for {
-		n := min(q.slots.wait(ctx), maxClaim)
+		n := min(q.slots.wait(ctx, q.line.ahead), maxClaim)
 		if n == 0 || !r.settler.admit(ctx, n) {
 			return
 		}
@@ -80,7 +81,7 @@ func (r *run) fetch(ctx context.Context, q *queue, inc *incarnation) {
 			r.settler.admitted(n)
 			return
 		}
-		batch, err := f.claim(ctx, min(q.slots.count(), maxClaim))
+		batch, err := f.claim(ctx, n)
 		r.settler.admitted(n)
 		switch {
 		case err != nil:
@@ -201,7 +202,7 @@ func (r *run) begin(ctx context.Context, q *queue, inc *incarnation, number int6
 	now := time.Now()
 	for i := range claimed {
 		t := &b.tasks[i]
-		t.r, t.batch, t.inc, t.queue, t.number, t.m, t.started, t.suspect = r, b, inc, q, number, &claimed[i], now, suspect
+		t.r, t.batch, t.inc, t.queue, t.number, t.m, t.claimed, t.suspect = r, b, inc, q, number, &claimed[i], now, suspect
 		t.m.Status = message.StatusProcessing
 		t.handler = r.handlerOf(q.spec.Name, t.m.Kind)
 		t.Context, t.cancel = context.WithCancelCause(r.base)
@@ -222,17 +223,34 @@ func (r *run) begin(ctx context.Context, q *queue, inc *incarnation, number int6
 		case t.m.Attempt > t.m.MaxRetries:
 			r.giveBack(t, r.overspent(t))
 		default:
-			if d := r.timeoutOf(t); d >= 0 {
-				t.deadline = now.Add(d)
-				if first.IsZero() || t.deadline.Before(first) {
-					first = t.deadline
-				}
-			}
 			ready = append(ready, t)
 		}
 	}
+	turns := q.line.enter(ready, now)
+	if len(turns) < len(ready) {
+		b.waits = now.Add(r.patience())
+		first = b.waits
+	}
+	for _, t := range turns {
+		if at := t.begin(now); first.IsZero() || !at.IsZero() && at.Before(first) {
+			first = at
+		}
+	}
 	b.watch(first)
-	r.crew.add(ready)
+	r.crew.add(turns)
+}
+
+// patience is how long a message waits for a slot before it is given back. The
+// deadline in the database, which counts from the claim, has room for less than
+// a lease.
+func (r *run) patience() time.Duration { return min(aheadAge, r.cfg.Lease/2) }
+
+// unwait gives back what waits for a slot, or lets go of it when it is not held
+// any more.
+func (r *run) unwait(q *queue, which func(t *task) bool, reason string) {
+	for _, t := range q.line.quit(which) {
+		r.giveBack(t, store.Settlement{Verb: store.Release, Reason: reason})
+	}
 }
 
 // giveBack settles a message whose handler is not run.

@@ -74,7 +74,7 @@ func (i *incarnation) old(d time.Duration) map[store.Lease]*task {
 	out := map[store.Lease]*task{}
 	now := time.Now()
 	for _, t := range i.all() {
-		if now.Sub(t.started) >= d && t.state.Load() == stateRunning {
+		if now.Sub(t.claimed) >= d && t.state.Load() == stateRunning {
 			out[store.Lease{ID: t.m.ID, Token: t.m.LeaseToken}] = t
 		}
 	}

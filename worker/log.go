@@ -82,7 +82,7 @@ func (l logger) lost(t *task) {
 
 func (l logger) abandoned(t *task) {
 	l.l.ErrorContext(t.Context, "handler did not return after its context ended, its goroutine runs on",
-		append(identity(t), slog.Duration("elapsed", time.Since(t.started)))...)
+		append(identity(t), slog.Duration("elapsed", t.elapsed()))...)
 }
 
 func (l logger) callback(t *task, what string, value any) {

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/styxmq/styx/client/message"
 	"github.com/styxmq/styx/internal/store"
@@ -27,6 +26,6 @@ func (r *run) measureOne(t *task, lost bool) {
 	if !r.metrics.Enabled(t.Context) {
 		return
 	}
-	s := store.Settlement{Verb: store.Succeed, Elapsed: time.Since(t.started)}
+	s := store.Settlement{Verb: store.Succeed, Elapsed: t.elapsed()}
 	r.metrics.Ended(t.Context, telemetry.Ending{Message: &t.m.Message, Settlement: &s, Lost: lost})
 }

@@ -130,7 +130,7 @@ func (w *Worker) checkSchema(ctx context.Context) error {
 // newQueue works out which kinds a queue's cursor claims and the longest
 // timeout that its deadline must allow for.
 func (r *run) newQueue(spec Queue) *queue {
-	q := &queue{spec: spec, slots: newSlots(spec.Concurrency), awake: make(chan struct{}, 1)}
+	q := &queue{spec: spec, slots: newSlots(spec.Concurrency), line: newLine(spec.Concurrency), awake: make(chan struct{}, 1)}
 	longest := func(d time.Duration) {
 		if d == 0 {
 			d = spec.Timeout
@@ -245,6 +245,7 @@ func (r *run) live(ctx context.Context, inc *incarnation, pulse store.Pulse, sto
 		err = r.drain(inc, &fetchers, stopSettling)
 	} else {
 		fetchers.Wait()
+		r.unwaitAll()
 	}
 	stopBeating()
 	beats.Wait()
@@ -267,6 +268,7 @@ func (r *run) drain(inc *incarnation, fetchers *sync.WaitGroup, stopSettling con
 	hurry := time.AfterFunc(r.cfg.Grace-r.cfg.Grace/5, func() { inc.interrupt(ErrShutdown) })
 	defer hurry.Stop()
 	fetchers.Wait()
+	r.unwaitAll()
 	returned := make(chan struct{})
 	go func() {
 		r.running.Wait()
@@ -289,6 +291,13 @@ func (r *run) drain(inc *incarnation, fetchers *sync.WaitGroup, stopSettling con
 		return left
 	}
 	return nil
+}
+
+// unwaitAll gives back what waits for a slot, once nothing more is claimed.
+func (r *run) unwaitAll() {
+	for _, q := range r.queues {
+		r.unwait(q, func(*task) bool { return true }, "shutdown")
+	}
 }
 
 // abandonAll gives back the messages of handlers that have not returned.

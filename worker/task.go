@@ -35,8 +35,9 @@ type task struct {
 	handler *handler
 	number  int64
 	m       *store.Claimed
-	started time.Time
+	claimed time.Time
 	suspect bool
+	turn    bool // it has a slot
 
 	state    atomic.Int32
 	freed    atomic.Bool
@@ -44,6 +45,7 @@ type task struct {
 	txUsed   atomic.Bool
 	moved    atomic.Bool // the row has a new version: its place is stale
 	mu       sync.Mutex
+	began    time.Time // zero before its turn
 	deadline time.Time
 	overdue  *time.Timer // abandons the handler after its timeout
 
@@ -56,6 +58,27 @@ func (t *task) Deadline() (time.Time, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.deadline, !t.deadline.IsZero()
+}
+
+// begin starts the clock of the attempt and returns its deadline.
+func (t *task) begin(now time.Time) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.began = now
+	if d := t.r.timeoutOf(t); d >= 0 {
+		t.deadline = now.Add(d)
+	}
+	return t.deadline
+}
+
+// elapsed is how long ago it began.
+func (t *task) elapsed() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.began.IsZero() {
+		return 0
+	}
+	return time.Since(t.began)
 }
 
 // Value answers for the message and the task; the rest is for the context
@@ -158,6 +181,6 @@ func (t *task) completeTx(ctx context.Context, tx bun.IConn) error {
 	t.txUsed.Store(true)
 	return t.r.store.SettleTx(ctx, tx, t.inc.id, store.Settlement{
 		ID: t.m.ID, Token: t.m.LeaseToken, Verb: store.Succeed, Keyed: t.m.IdempotencyKey != "",
-		Elapsed: time.Since(t.started),
+		Elapsed: t.elapsed(),
 	})
 }

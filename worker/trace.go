@@ -139,7 +139,7 @@ func (t *task) prompt() bool {
 	if t.m.RetryAfter.After(due) {
 		due = t.m.RetryAfter
 	}
-	return t.m.LeaseToken == 1 && t.started.Sub(due) < PromptAttempt
+	return t.m.LeaseToken == 1 && t.claimed.Sub(due) < PromptAttempt
 }
 
 // spanContext returns that of the task's span, which is not valid when there

@@ -24,10 +24,10 @@ func traced(tb testing.TB, cfg Config, headers map[string]string) func() {
 	w, err := NewOn(nil, cfg)
 	require.NoError(tb, err)
 	r := &run{Worker: w, base: tb.Context()}
-	t := &task{r: r, inc: newIncarnation(1), started: time.Now(), m: &store.Claimed{Message: message.Message{
+	t := &task{r: r, inc: newIncarnation(1), claimed: time.Now(), m: &store.Claimed{Message: message.Message{
 		ID: 1_000_000, Queue: "default", Kind: "job", Attempt: 1, MaxRetries: 5, LeaseToken: 1, Headers: headers,
 	}}}
-	t.m.CreatedAt = t.started
+	t.m.CreatedAt = t.claimed
 	t.Context, t.cancel = context.WithCancelCause(r.base)
 	tb.Cleanup(func() { t.cancel(nil) })
 	s := store.Settlement{Verb: store.Succeed}
