@@ -70,11 +70,16 @@ func int8ArrayParam(values []int64) Param {
 	return Param{oidInt8Array, b}
 }
 
-// valuesParam binds an array of values of one width.
+// valuesParam binds an array of values of one width; those without a value are
+// NULL.
 func valuesParam(arrayOID, elementOID uint32, n int, of func(i int) Param) Param {
 	b := binaryArray(n, elementOID, 12*n)
 	for i := range n {
 		v := of(i).Value
+		if v == nil {
+			b = binary.BigEndian.AppendUint32(b, math.MaxUint32)
+			continue
+		}
 		b = binary.BigEndian.AppendUint32(b, uint32(len(v))) //nolint:gosec // a few bytes
 		b = append(b, v...)
 	}

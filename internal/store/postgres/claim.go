@@ -33,7 +33,8 @@ type wanted struct {
 	after      int64
 	due        time.Time // for the others
 	remote     bool
-	scope      int64 // 0: none; negative: all is looked at, see scopeOf
+	scope      int64 // 0: none; negative: the claim looks back, see scopeOf
+	solid      int64 // see floor.solid; 0: nothing
 }
 
 // taken is what it got.
@@ -58,9 +59,9 @@ func (c *cursor) claim(ctx context.Context, src source, lane, limit int, number 
 	switch src {
 	case sourceReady:
 		w.priority, w.after = lane+message.MinPriority, *c.floors[lane].pos
-		w.scope = c.scope + int64(lane)
-		if c.floors[lane].behind {
-			w.scope = -w.scope
+		w.scope = c.scopeAt(lane)
+		if w.scope != 0 {
+			w.solid = c.floors[lane].solid()
 		}
 	case sourceDue:
 		w.due = *c.due.pos
@@ -80,6 +81,18 @@ func (c *cursor) claim(ctx context.Context, src source, lane, limit int, number 
 	return c.s.claims.do(ctx, &w, alone)
 }
 
+// scopeAt is the scope of a priority as a claim or probe there has it now.
+func (c *cursor) scopeAt(lane int) int64 {
+	scope := c.scope + int64(lane)
+	switch f := &c.floors[lane]; {
+	case f.whole:
+		return 0
+	case f.behind:
+		return -scope
+	}
+	return scope
+}
+
 // claimOne claims from one queue.
 func (s *Store) claimOne(ctx context.Context, w *wanted) (taken, error) {
 	if !w.remote {
@@ -97,7 +110,7 @@ func (s *Store) claimOne(ctx context.Context, w *wanted) (taken, error) {
 	}
 	args := []any{w.Queue, w.WorkerID, w.number, w.other, w.own, w.kinds, from, id, w.limit}
 	if !w.remote {
-		args = append(args, sql.NullInt64{Int64: w.scope, Valid: w.scope != 0})
+		args = append(args, sql.NullInt64{Int64: w.scope, Valid: w.scope != 0}, sql.NullInt64{Int64: w.solid, Valid: w.solid != 0})
 	}
 	rows, err := s.sql.QueryContext(ctx, s.hot.claimBy(w.src, w.kinds.Valid, w.remote), args...)
 	if err != nil {
@@ -156,7 +169,7 @@ func (s *Store) claimNative(ctx context.Context, w *wanted) ([]store.Claimed, er
 	names := names{kinds: w.Kinds}
 	err := s.claimInTurn(ctx, []*wanted{w}, Statement{s.hot.nativeClaim(w.src, w.kinds.Valid), []Param{
 		textParam(w.Queue), int8Param(w.WorkerID), int8Param(w.number), int8Param(w.other), int8Param(w.own),
-		w.kindsParam(), from, id, int8Param(int64(w.limit)), w.scopeParam(),
+		w.kindsParam(), from, id, int8Param(int64(w.limit)), optional(w.scope), optional(w.solid),
 	}}, func(values [][]byte) error {
 		out = append(out, store.Claimed{})
 		return w.decode(values, &out[len(out)-1], &names)
@@ -167,11 +180,12 @@ func (s *Store) claimNative(ctx context.Context, w *wanted) ([]store.Claimed, er
 	return out, nil
 }
 
-func (w *wanted) scopeParam() Param {
-	if w.scope == 0 {
+// optional is NULL for 0.
+func optional(v int64) Param {
+	if v == 0 {
 		return Param{OID: oidInt8}
 	}
-	return int8Param(w.scope)
+	return int8Param(v)
 }
 
 func (w *wanted) kindsParam() Param {

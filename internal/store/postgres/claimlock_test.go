@@ -19,10 +19,10 @@ func turn(t *testing.T, f fixture) (c store.Cursor, hold, release func()) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
 	return c, func() {
-			_, err := conn.ExecContext(t.Context(), `SELECT pg_advisory_lock(?)`, f.ClaimLock(worker, "q"))
+			_, err := conn.ExecContext(t.Context(), `SELECT pg_advisory_lock(?)`, f.ClaimLock(worker, "q", 1))
 			require.NoError(t, err)
 		}, func() {
-			_, err := conn.ExecContext(t.Context(), `SELECT pg_advisory_unlock(?)`, f.ClaimLock(worker, "q"))
+			_, err := conn.ExecContext(t.Context(), `SELECT pg_advisory_unlock(?)`, f.ClaimLock(worker, "q", 1))
 			require.NoError(t, err)
 		}
 }
@@ -88,4 +88,42 @@ func TestClaimsWithoutATurn(t *testing.T) {
 	require.True(t, f.WaitedInVain())
 	release()
 	require.Equal(t, 3, value[int](t, f, `SELECT count(*) FROM {{s}}messages WHERE status = 1`))
+}
+
+// Where the turn is taken all the time, but by somebody who gets on, a claim
+// does without messages for now.
+func TestClaimsLetOthersGoFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	worker, err := f.Register(t.Context(), store.WorkerInfo{Name: "w", Queues: []string{"q"}, Lease: time.Hour})
+	require.NoError(t, err)
+	c := f.Cursor(store.CursorSpec{WorkerID: worker, Queue: "q", Timeout: time.Minute, Lease: time.Hour})
+	conn, err := f.db.Conn(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	filling(t, f)
+	_, err = conn.ExecContext(t.Context(), `SELECT pg_advisory_lock(?)`, f.ClaimLock(worker, "q", 1))
+	require.NoError(t, err)
+
+	out := claiming(t, c, 1)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for len(out) == 0 {
+		_, err := conn.ExecContext(t.Context(), `SELECT 1`)
+		require.NoError(t, err)
+		<-tick.C
+	}
+	got := <-out
+	require.NoError(t, got.err)
+	if f.WaitedInVain() {
+		return // this machine stood still for so long that it looked stuck
+	}
+	require.Empty(t, got.batch.Messages)
+	require.True(t, got.batch.Again)
+
+	_, err = conn.ExecContext(t.Context(), `SELECT pg_advisory_unlock(?)`, f.ClaimLock(worker, "q", 1))
+	require.NoError(t, err)
+	got = <-claiming(t, c, 2)
+	require.NoError(t, got.err)
+	require.Len(t, got.batch.Messages, 1)
 }

@@ -61,7 +61,8 @@ func (s *Store) claimMany(ctx context.Context, wants []*wanted) ([]taken, error)
 	}
 	queues, numbers, most := make([]string, len(wants)), make([]int64, len(wants)), make([]int64, len(wants))
 	var from Param
-	after, scopes := int8ArrayParam(nil), int8ArrayParam(nil) // of which the missing elements are NULL
+	none := int8ArrayParam(nil) // of which the missing elements are NULL
+	after, scopes, solids := none, none, none
 	at := make(map[string]int, len(wants))
 	for i, w := range wants {
 		queues[i], numbers[i], most[i], at[w.Queue] = w.Queue, w.number, int64(w.limit), i
@@ -73,7 +74,8 @@ func (s *Store) claimMany(ctx context.Context, wants []*wanted) ([]taken, error)
 			ids[i] = w.after
 		}
 		after = int8ArrayParam(ids)
-		scopes = valuesParam(oidInt8Array, oidInt8, len(wants), func(i int) Param { return int8Param(wants[i].scope) })
+		scopes = valuesParam(oidInt8Array, oidInt8, len(wants), func(i int) Param { return optional(wants[i].scope) })
+		solids = valuesParam(oidInt8Array, oidInt8, len(wants), func(i int) Param { return optional(wants[i].solid) })
 		from = valuesParam(oidInt2Array, oidInt2, len(wants), func(i int) Param { return int2Param(wants[i].priority) })
 	} else {
 		from = valuesParam(oidTimeArray, oidTime, len(wants), func(i int) Param { return timeParam(wants[i].due) })
@@ -81,7 +83,7 @@ func (s *Store) claimMany(ctx context.Context, wants []*wanted) ([]taken, error)
 	names := names{kinds: first.Kinds}
 	err := s.claimInTurn(ctx, wants, Statement{s.hot.claimMany(first.src, first.kinds.Valid), []Param{
 		textArrayParam(queues, false), int8Param(first.WorkerID), int8ArrayParam(numbers),
-		int8Param(first.other), int8Param(first.own), first.kindsParam(), from, after, int8ArrayParam(most), scopes,
+		int8Param(first.other), int8Param(first.own), first.kindsParam(), from, after, int8ArrayParam(most), scopes, solids,
 	}}, func(values [][]byte) error {
 		last := len(values) - 1
 		i, ok := at[string(values[last])]

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -31,8 +32,12 @@ const (
 	// and then every fullEvery, or fullShare times its own cost.
 	fullEvery = 30 * time.Second
 	fullShare = 50
+	// One of those who claim the same does so for all; the others do it
+	// fullOthers times less often.
+	fullOthers = 10
 	// slowProbe is when priorities that were never seen in use are probed one
 	// by one, each from its floor: many others may have passed through there.
+	// A claim that took longer shows that everything is slow.
 	slowProbe = 5 * time.Millisecond
 	// dueLag keeps the hard floor of the due ones this far back, for clocks
 	// that are set and for rows that are edited by hand.
@@ -63,6 +68,8 @@ type cursor struct {
 	lastProbe          time.Time
 	lastHard, lastFull time.Time
 	fullCost           time.Duration
+	claimCost          time.Duration
+	behind             bool // another one makes the full scans
 	claims             int
 	unprobed           int // claims since the last probe
 	hardEvery          time.Duration
@@ -128,7 +135,13 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 	if src == sourceSuspect {
 		limit = 1
 	}
+	began := time.Now()
 	got, err := c.claim(ctx, src, lane, limit, r.Number)
+	c.claimCost = time.Since(began)
+	if errors.Is(err, errNoTurn) {
+		c.wake = true // the floors may be far behind
+		return store.Batch{Again: true, NextDue: c.untilDue()}, nil
+	}
 	if err != nil {
 		c.wake = true
 		return store.Batch{NextDue: -1}, err
@@ -193,8 +206,12 @@ func (c *cursor) draw(ctx context.Context) error {
 // that the round begins at.
 func (c *cursor) probe(ctx context.Context, now time.Time) error {
 	hard := c.wake || now.Sub(c.lastHard) >= c.hardEvery
-	full := hard && now.Sub(c.lastFull) >= max(fullEvery, fullShare*c.fullCost)
-	q := question{queue: c.spec.Queue, kinds: c.kinds}
+	every := max(fullEvery, fullShare*c.fullCost)
+	if c.behind {
+		every *= fullOthers
+	}
+	full := hard && now.Sub(c.lastFull) >= every
+	q := question{queue: c.spec.Queue, worker: c.spec.WorkerID, kinds: c.kinds}
 	if full {
 		clear(c.used[:])
 	}
@@ -220,6 +237,8 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 	}
 	if full {
 		c.lastFull, c.fullCost = now, time.Since(now)
+	} else {
+		c.behind = a.behind
 	}
 	for i := range c.floors {
 		c.floors[i].observe(p.xmin, p.xid, p.lastID, hard)
@@ -252,7 +271,7 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 			c.floors[i].exhausted(before.lastID, compareID)
 		}
 	}
-	if a.took > slowProbe {
+	if c.claimCost > 0 && a.took > max(slowProbe, c.claimCost) {
 		for i := range c.used {
 			c.used[i] = true
 		}
@@ -271,11 +290,11 @@ func (c *cursor) runs(hard, full bool) []laneRun {
 		last := len(runs) - 1
 		switch {
 		case c.used[i]:
-			runs = append(runs, laneRun{i, i, at})
+			runs = append(runs, laneRun{i, i, at, c.scopeAt(i)})
 		case last >= 0 && !c.used[runs[last].to]:
 			runs[last].to = i
 		default:
-			runs = append(runs, laneRun{i, i, 0})
+			runs = append(runs, laneRun{i, i, 0, 0})
 		}
 	}
 	return runs

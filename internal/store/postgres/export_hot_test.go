@@ -18,13 +18,13 @@ func HotStatements(schema string) []HotStatement {
 	fail := `1, '{1,2,3}', '{1,1,1}', '{2,3,4}', '{0,0,0}', '{0,0,0}', ` +
 		`'{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}', '{a,a,a}'`
 	return []HotStatement{
-		{"ready", s.claim(sourceReady, true), claim + `0, 0, 10, 7`, []string{"messages_ready"}},
-		{"ready any kind", s.claim(sourceReady, false), `'q', 1, 1, 60000, 20000, NULL, 0, 0, 10, 7`, []string{"messages_ready"}},
-		{"due", s.claim(sourceDue, true), claim + `'-infinity', NULL, 10, 7`, []string{"messages_due"}},
-		{"suspect", s.claim(sourceSuspect, true), claim + `'-infinity', NULL, 10, 7`, []string{"messages_suspect"}},
-		{"ready many", s.claimMany(sourceReady, true), many + `'{0,0}', '{0,0}', '{10,100}', '{7,71}'`, []string{"messages_ready"}},
-		{"due many", s.claimMany(sourceDue, true), many + `'{-infinity,-infinity}', '{}', '{10,100}', '{7,71}'`, []string{"messages_due"}},
-		{"probe", s.probe(true), `'{q,r}', '{a,b}', '{-infinity,-infinity}', true, '{3,4}', '{-9,0,1,-9}', '{-1,0,9,9}', '{0,0,0,0}'`, []string{"messages_ready"}},
+		{"ready", s.claim(sourceReady, true), claim + `0, 0, 10, 7, NULL`, []string{"messages_ready"}},
+		{"ready any kind", s.claim(sourceReady, false), `'q', 1, 1, 60000, 20000, NULL, 0, 0, 10, 7, NULL`, []string{"messages_ready"}},
+		{"due", s.claim(sourceDue, true), claim + `'-infinity', NULL, 10, 7, NULL`, []string{"messages_due"}},
+		{"suspect", s.claim(sourceSuspect, true), claim + `'-infinity', NULL, 10, 7, NULL`, []string{"messages_suspect"}},
+		{"ready many", s.claimMany(sourceReady, true), many + `'{0,0}', '{0,0}', '{10,100}', '{7,71}', '{NULL,5}'`, []string{"messages_ready"}},
+		{"due many", s.claimMany(sourceDue, true), many + `'{-infinity,-infinity}', '{}', '{10,100}', '{7,71}', '{NULL,5}'`, []string{"messages_due"}},
+		{"probe", s.probe(true), `'{q,r}', '{a,b}', '{-infinity,-infinity}', true, '{3,4}', '{-9,0,1,-9}', '{-1,0,9,9}', '{0,0,0,0}', '{0,7,0,-7}', '{5,5}'`, []string{"messages_ready"}},
 		{"succeed by place", expand(succeedText(true, false, false), s.prefix), settle + `'{"(0,1)","(0,2)","(0,3)"}'`, []string{"Tid Scan on messages"}},
 		{"succeed by id", expand(succeedText(false, false, false), s.prefix), settle + `'{}'`, []string{"messages_pkey"}},
 		{"fail", expand(failText, s.prefix), fail, []string{"messages_pkey"}},

@@ -15,7 +15,9 @@ func (s *Store) EnsurePartition(ctx context.Context) error { return s.ensurePart
 // WaitedInVain reports that a claim has waited for its turn and gone without.
 func (s *Store) WaitedInVain() bool { return s.turns.free() }
 
-func (s *Store) ClaimLock(worker int64, queue string) int64 { return s.claimLock(worker, queue) }
+func (s *Store) ClaimLock(worker int64, queue string, limit int) int64 {
+	return s.claimLock(worker, queue, limit)
+}
 
 var CheckServer = checkServer
 

@@ -22,8 +22,9 @@ type floor[T any] struct {
 	soft, hard T
 	// pos is where the next claim begins; nil until the first round.
 	pos *T
-	// behind reports that pos is below soft: this round began lower down.
-	behind bool
+	// behind reports that pos is below soft: this round began lower down;
+	// whole that it began at zero.
+	behind, whole bool
 
 	candidate T
 	xid       uint64 // 0: there is no candidate
@@ -40,7 +41,7 @@ func (f *floor[T]) begin(hard, full bool) T {
 	case f.pos != nil:
 		return *f.pos
 	}
-	f.pos, f.behind = &at, true
+	f.pos, f.behind, f.whole = &at, true, full
 	return at
 }
 
@@ -56,12 +57,21 @@ func (f *floor[T]) observe(xmin, xid uint64, end T, hard bool) {
 	}
 }
 
+// solid is up to where a claim that begins now leaves nothing behind that could
+// become visible; nothing unless it looks back.
+func (f *floor[T]) solid() (upTo T) {
+	if f.behind && f.ripe {
+		upTo = f.candidate
+	}
+	return upTo
+}
+
 // advanced records a full batch that ended at last.
 func (f *floor[T]) advanced(last T, compare func(a, b T) int) {
 	f.pos = &last
 	f.rise(last, compare)
 	if compare(last, f.soft) >= 0 {
-		f.soft, f.behind = last, false
+		f.soft, f.behind, f.whole = last, false, false
 	}
 }
 
@@ -74,7 +84,7 @@ func (f *floor[T]) exhausted(end T, compare func(a, b T) int) {
 	if f.pos != nil && compare(*f.pos, end) > 0 {
 		end = *f.pos
 	}
-	f.soft, f.behind = end, false
+	f.soft, f.behind, f.whole = end, false, false
 	f.pos = &end
 }
 

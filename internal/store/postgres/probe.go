@@ -32,6 +32,7 @@ type probed struct {
 // question is what a probe is asked.
 type question struct {
 	queue   string
+	worker  int64
 	kinds   sql.NullString
 	dueFrom time.Time
 	runs    []laneRun
@@ -43,6 +44,7 @@ type question struct {
 type laneRun struct {
 	from, to int // as indexes of floors
 	floor    int64
+	scope    int64 // of one priority, as a claim from there would have it
 }
 
 // answer is what it found.
@@ -52,6 +54,9 @@ type answer struct {
 	due, suspects sql.NullInt64
 	// active are the priorities and ids that were found, as 0:17,3:20.
 	active string
+	// behind reports that another worker, with a smaller id, holds messages of
+	// the same scopes.
+	behind bool
 	took   time.Duration // its part of the statement
 }
 
@@ -117,22 +122,22 @@ func (s *Store) probe(ctx context.Context, q *question) (answer, error) {
 // probeMany asks questions that have their kinds in common.
 func (s *Store) probeMany(ctx context.Context, qs []*question) ([]answer, error) {
 	queues, from := newTextArray(16*len(qs), false), newTextArray(32*len(qs), false)
-	var ends, lows, highs, floors []int64
+	var ends, workers, lows, highs, floors, scopes []int64
 	draw := false
 	for _, q := range qs {
 		queues.add(q.queue)
 		from.add(timeArg(q.dueFrom))
 		for _, r := range q.runs {
 			lows, highs = append(lows, int64(r.from+message.MinPriority)), append(highs, int64(r.to+message.MinPriority))
-			floors = append(floors, r.floor)
+			floors, scopes = append(floors, r.floor), append(scopes, r.scope)
 		}
-		ends = append(ends, int64(len(lows)))
+		ends, workers = append(ends, int64(len(lows))), append(workers, q.worker)
 		draw = draw || q.draw
 	}
 	began := time.Now()
 	rows, err := s.sql.QueryContext(ctx, s.hot.probe(qs[0].kinds.Valid),
 		queues.String(), qs[0].kinds, from.String(), draw,
-		intArray(ends), intArray(lows), intArray(highs), intArray(floors))
+		intArray(ends), intArray(lows), intArray(highs), intArray(floors), intArray(scopes), intArray(workers))
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -144,7 +149,7 @@ func (s *Store) probeMany(ctx context.Context, qs []*question) ([]answer, error)
 			a         answer
 			xmin, xid string
 		)
-		if err := rows.Scan(&n, &a.due, &a.suspects, &a.active, &a.lastID, &xmin, &xid, &a.now); err != nil {
+		if err := rows.Scan(&n, &a.due, &a.suspects, &a.active, &a.lastID, &xmin, &xid, &a.now, &a.behind); err != nil {
 			return nil, mapError(err)
 		}
 		a.xmin, _ = strconv.ParseUint(xmin, 10, 64)
@@ -165,7 +170,8 @@ func (s *Store) probeMany(ctx context.Context, qs []*question) ([]answer, error)
 // floor of each queue's due ones, $4 whether to draw a transaction id: all that
 // were drawn before are smaller (the xmax of a snapshot is not, it follows the
 // last one that has ended); $5 where each queue's runs end among $6 to $8,
-// which are their least and greatest priorities and their floors.
+// which are their least and greatest priorities and their floors; $9 their
+// scopes, 0 for none; $10 who asks for each queue.
 func (s statements) probe(kinds bool) string {
 	return s.get(fmt.Sprintf("probe %t", kinds), func() string {
 		kind := "AND ($2::text[]) IS NULL"
@@ -181,15 +187,20 @@ func (s statements) probe(kinds bool) string {
 	%s,
 	(SELECT coalesce(string_agg(m.priority || ':' || m.id, ',' ORDER BY m.priority), '')
 	   FROM unnest(($6::smallint[])[q.behind + 1 : q.last], ($7::smallint[])[q.behind + 1 : q.last],
-	               ($8::bigint[])[q.behind + 1 : q.last]) AS f (low, high, floor) CROSS JOIN LATERAL (
+	               ($8::bigint[])[q.behind + 1 : q.last], ($9::bigint[])[q.behind + 1 : q.last]) AS f (low, high, floor, scope)
+	  CROSS JOIN LATERAL (
 	        SELECT m.id, m.priority FROM {{s}}messages m
 	         WHERE m.queue = q.queue AND m.lane = '' AND m.due_at IS NULL
-	           AND (m.priority, m.id) > (f.low, f.floor) AND m.priority <= f.high
+	           AND (m.priority, m.id) > (f.low, `+frontier("f.floor", "f.scope")+`) AND m.priority <= f.high
 	         ORDER BY m.priority, m.id LIMIT 1) AS m),
 	%s, pg_snapshot_xmin(pg_current_snapshot())::text,
-	CASE WHEN $4::boolean THEN pg_current_xact_id()::text ELSE '0' END, statement_timestamp()
+	CASE WHEN $4::boolean THEN pg_current_xact_id()::text ELSE '0' END, statement_timestamp(),
+	EXISTS (SELECT FROM unnest(($9::bigint[])[q.behind + 1 : q.last]) AS f (scope) CROSS JOIN LATERAL (
+	        (SELECT FROM {{s}}claims o WHERE o.scope = f.scope AND o.worker_id < q.worker LIMIT 1)
+	        UNION ALL (SELECT FROM {{s}}claims o WHERE o.scope = -f.scope AND o.worker_id < q.worker LIMIT 1)) AS o
+	         WHERE f.scope <> 0)
   FROM (SELECT u.*, coalesce(($5::integer[])[u.n - 1], 0) AS behind
-	      FROM unnest($1::text[], $3::text[], $5::integer[]) WITH ORDINALITY AS u (queue, due, last, n)) AS q`,
+	      FROM unnest($1::text[], $3::text[], $5::integer[], $10::bigint[]) WITH ORDINALITY AS u (queue, due, last, worker, n)) AS q`,
 			next("= 0", "q.due::timestamptz"), next("> 0", "'-infinity'::timestamptz"), lastIDText)
 	})
 }

@@ -55,8 +55,8 @@ const claimedColumns = `m.ctid::text AS place, m.id, m.lease_token, m.kind, m.pa
 // Parameters: $1 queue, $2 worker, $3 number, $4 milliseconds until the
 // deadline of messages without a timeout of their own (negative: none),
 // $5 milliseconds to add to a message's own timeout, $6 kinds, $7 and $8
-// where to begin, $9 how many, $10 the scope (see scopeOf), of a consumer with
-// an incarnation.
+// where to begin, $9 how many; of a consumer with an incarnation also $10 the
+// scope (see scopeOf) and $11 up to where the claim leaves nothing behind.
 func (s statements) claim(src source, kinds bool) string {
 	return s.claimBy(src, kinds, false)
 }
@@ -68,7 +68,7 @@ func (s statements) claimBy(src source, kinds, remote bool) string {
 	key := fmt.Sprintf("claim %d %t %t", src, kinds, remote)
 	return s.get(key, func() string {
 		deadline, columns, touched := claimDeadline, claimedColumns, ""
-		hint := `SELECT $2, $3::bigint, min(` + claimDeadline("p") + `), array_agg(p.id), abs($10::bigint), max(p.id) FROM picked p HAVING count(*) > 0`
+		hint := `SELECT $2, $3::bigint, min(` + claimDeadline("p") + `), array_agg(p.id), ` + come("$10::bigint", "$11::bigint") + ` FROM picked p HAVING count(*) > 0`
 		after := "$8"
 		if src == sourceReady && !remote {
 			after = frontier("$8::bigint", "$10::bigint")
@@ -101,12 +101,23 @@ RETURNING ` + columns
 
 // frontier is where claims of the scope have come, if that is behind the place
 // where this one would begin: there is no need to walk over what others have
-// taken. Nothing where the scope is negative: the claim looks for what they may
-// have passed. Index: claims_frontier, from that place on: before it may be any
+// taken. Where the scope is negative, the claim looks for what they may have
+// passed, and goes on from the last one that did so and left nothing behind
+// (see come). Index: claims_frontier, from that place on: before it may be any
 // number of rows that a held snapshot keeps from being removed.
 func frontier(after, scope string) string {
-	return "coalesce((SELECT f.last_id FROM {{s}}claims f WHERE f.scope = " + scope + " AND f.last_id > " + after +
-		" ORDER BY f.last_id DESC LIMIT 1), " + after + ")"
+	last := func(scope string) string {
+		return "(SELECT o.last_id FROM {{s}}claims o WHERE o.scope = " + scope + " AND o.last_id > " + after +
+			" ORDER BY o.last_id DESC LIMIT 1)"
+	}
+	return "coalesce(greatest(" + last(scope) + ", " + last("-abs("+scope+")") + "), " + after + ")"
+}
+
+// come is how far a claim has come, as scope and last id. It is kept under the
+// negative scope when nothing can become visible any more up to there: solid,
+// else NULL, is up to where that is so.
+func come(scope, solid string) string {
+	return "CASE WHEN " + solid + " IS NULL THEN abs(" + scope + ") ELSE -abs(" + scope + ") END, least(max(p.id), " + solid + ")"
 }
 
 // nativeClaim is the same with the place in binary form.
@@ -118,7 +129,7 @@ func (s statements) nativeClaim(src source, kinds bool) string {
 
 // claimMany claims from several queues at once, for one worker. Each has a
 // claims row of its own. Locks and indexes: as those of claim. Parameters: as
-// those of claim, but $1, $3 and $7 to $10 are arrays with an element for each
+// those of claim, but $1, $3 and $7 to $11 are arrays with an element for each
 // queue.
 func (s statements) claimMany(src source, kinds bool) string {
 	return s.get(fmt.Sprintf("claim many %d %t", src, kinds), func() string {
@@ -135,15 +146,16 @@ func (s statements) claimMany(src source, kinds bool) string {
 			from = "timestamptz"
 		}
 		return `WITH picked AS MATERIALIZED (
-	SELECT l.place, l.id, l.timeout_ms, w.number, w.scope
-	  FROM unnest($1::text[], $3::bigint[], $7::` + from + `[], $8::bigint[], $9::bigint[], $10::bigint[]) AS w (queue, number, from_, after, most, scope)
+	SELECT l.place, l.id, l.timeout_ms, w.number, w.scope, w.solid
+	  FROM unnest($1::text[], $3::bigint[], $7::` + from + `[], $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[])
+	       AS w (queue, number, from_, after, most, scope, solid)
 	 CROSS JOIN LATERAL (
 		SELECT f.place, f.id, f.timeout_ms FROM (` + src.rows("w.queue", "w.from_", after, kind) + `
 		) AS f LIMIT w.most
 	 ) AS l
 ), hint AS (
 	INSERT INTO {{s}}claims (worker_id, number, deadline, ids, scope, last_id)
-	SELECT $2, p.number, min(` + claimDeadline("p") + `), array_agg(p.id), abs(p.scope), max(p.id) FROM picked p GROUP BY p.number, p.scope
+	SELECT $2, p.number, min(` + claimDeadline("p") + `), array_agg(p.id), ` + come("p.scope", "p.solid") + ` FROM picked p GROUP BY p.number, p.scope, p.solid
 )
 UPDATE {{s}}messages m
    SET status = 1, lease_token = m.lease_token + 1, worker_id = $2, deadline = ` + claimDeadline("m") + `
