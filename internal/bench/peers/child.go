@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,11 @@ import (
 const childArgument = "child"
 
 // reportEvery is how often a child tells how far it is.
-const reportEvery = 20 * time.Millisecond
+// Many of them do it less often, since it costs them and the parent time.
+const (
+	reportEvery = 20 * time.Millisecond
+	maxReport   = 100 * time.Millisecond
+)
 
 // childMain does one task: it reads it, says that it is ready, does it when it
 // is told to go, and prints the result. When its input ends it stops.
@@ -104,7 +109,7 @@ func workAll(ctx context.Context, s system, t task, stopped, opened <-chan struc
 	}
 	told, hush := context.WithCancel(ctx)
 	var telling sync.WaitGroup
-	telling.Go(func() { tellProgress(told, seen, words) })
+	telling.Go(func() { tellProgress(told, seen, words, cmp.Or(w.Report, reportEvery)) })
 	if t.Enqueue != nil {
 		err = enqueueBeside(ctx, s, *t.Enqueue, seen, res)
 	} else {
@@ -131,8 +136,8 @@ func workAll(ctx context.Context, s system, t task, stopped, opened <-chan struc
 	return err
 }
 
-func tellProgress(ctx context.Context, seen *tally, words *json.Encoder) {
-	tick := time.NewTicker(reportEvery)
+func tellProgress(ctx context.Context, seen *tally, words *json.Encoder, every time.Duration) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	held := false
 	for last := int64(0); ; {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -30,11 +31,12 @@ type options struct {
 const (
 	fullMessages, quickMessages = 200_000, 2_000
 	fullRounds, fullBadRounds   = 5, 3
+	maxProcesses                = 70 // of 4 connections each; the server takes 300
 )
 
 func parseOptions(args []string, stderr io.Writer) (options, error) {
 	o := options{}
-	var systemList, scenarioList string
+	var systemList, scenarioList, processList string
 	var quick bool
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -43,6 +45,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", fullRounds, "how often to run each scenario; the bad days at most 3 times")
 	flags.IntVar(&o.messages, "messages", fullMessages, "messages of a drain; the other scenarios take shares or multiples of it")
 	flags.BoolVar(&quick, "quick", false, "see whether everything works: 2,000 messages, 1 round, seconds instead of minutes")
+	flags.StringVar(&processList, "processes", "", "`numbers` of worker processes, separated by commas, instead of 1, 4, 16 and 64")
 	flags.StringVar(&o.jsonFile, "json", "", "write every single figure to this `file`")
 	flags.DurationVar(&o.steady, "steady", time.Minute, "how long the steady state lasts")
 	flags.DurationVar(&o.latency, "latency", 30*time.Second, "how long to measure latencies")
@@ -59,6 +62,16 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 		given := map[string]bool{}
 		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 		o.hurry(given)
+	}
+	if processList != "" {
+		o.processes = nil
+		for text := range strings.SplitSeq(processList, ",") {
+			k, err := strconv.Atoi(text)
+			if err != nil || k < 1 || k > maxProcesses {
+				return o, fmt.Errorf("numbers of processes must be between 1 and %d: %q", maxProcesses, text)
+			}
+			o.processes = append(o.processes, k)
+		}
 	}
 	o.badRounds = min(o.rounds, fullBadRounds)
 	if o.rounds < 1 || o.messages < 100 || o.steady <= 0 || o.latency <= 0 || o.timeout <= 0 {

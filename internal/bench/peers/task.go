@@ -40,6 +40,8 @@ type workTask struct {
 	Every       int    `json:"every"`  // messages from mark to mark
 	Gate        bool   `json:"gate"`   // whether handlers wait until they are told to open
 	File        string `json:"file"`   // where to save the counts
+
+	Report time.Duration `json:"report"` // how often it tells how far it is; 0 is reportEvery
 }
 
 // result is what a child tells at its end.
