@@ -69,6 +69,7 @@ type Config struct {
 // It is safe for concurrent use, needs no closing, and one of them serves a
 // whole program.
 type Client struct {
+	batches batches
 	store   store.Store
 	cfg     Config
 	logger  *slog.Logger

@@ -133,22 +133,31 @@ func wholeMillis(d time.Duration) time.Duration {
 }
 
 // storedMessage shows a message that has just been stored.
-func storedMessage(m *store.NewMessage, in store.Inserted) message.Message {
-	stored := message.Message{
-		ID: in.ID, Queue: m.Queue, Kind: m.Kind, Payload: m.Payload,
+func storedMessage(m *store.NewMessage, in store.Inserted) (out message.Message) {
+	shownMessage(&out, m)
+	stored(&out, m.ExpiresIn, in)
+	return out
+}
+
+// shownMessage is the part of storedMessage that needs no answer.
+func shownMessage(out *message.Message, m *store.NewMessage) {
+	*out = message.Message{
+		Queue: m.Queue, Kind: m.Kind, Payload: m.Payload,
 		Status: message.StatusPending, Priority: m.Priority,
 		Attempt: 1, MaxRetries: m.MaxRetries, Timeout: m.Timeout,
-		RetryAfter: in.RetryAfter,
-		Headers:    m.Headers, Tenant: m.Tenant, CorrelationID: m.CorrelationID,
+		Headers: m.Headers, Tenant: m.Tenant, CorrelationID: m.CorrelationID,
 		IdempotencyKey: m.IdempotencyKey,
-		CreatedAt:      in.CreatedAt, UpdatedAt: in.CreatedAt,
 	}
-	if m.ExpiresIn > 0 {
+}
+
+// stored is the other part.
+func stored(out *message.Message, expiresIn time.Duration, in store.Inserted) {
+	out.ID, out.CreatedAt, out.UpdatedAt, out.RetryAfter = in.ID, in.CreatedAt, in.CreatedAt, in.RetryAfter
+	if expiresIn > 0 {
 		due := in.CreatedAt
 		if !in.RetryAfter.IsZero() {
 			due = in.RetryAfter
 		}
-		stored.ExpiresAt = due.Add(m.ExpiresIn)
+		out.ExpiresAt = due.Add(expiresIn)
 	}
-	return stored
 }

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -45,19 +46,32 @@ func (c *Client) enqueueMany(ctx context.Context, conn bun.IConn, items []Item) 
 	var inserted []store.Inserted
 	began := time.Now()
 	sendCtx, span := c.sendMany(ctx, batch)
+	messages := make([]message.Message, len(batch))
+	show := func() {
+		for i := range batch {
+			shownMessage(&messages[i], &batch[i])
+		}
+	}
+	var shown sync.WaitGroup
+	if len(batch) >= showBeside {
+		shown.Go(show)
+	} else {
+		show()
+	}
 	err = retry(sendCtx, conn, func() (err error) {
 		inserted, err = c.store.InsertMany(sendCtx, conn, batch)
 		return err
 	})
+	shown.Wait()
 	sent(span, 0, err)
 	c.metrics.SentMany(sendCtx, batch, began, err)
 	if err != nil {
 		return nil, fmt.Errorf("enqueue %d messages: %w", len(batch), err)
 	}
-	messages := make([]message.Message, len(batch))
-	for i := range batch {
-		messages[i] = storedMessage(&batch[i], inserted[i])
+	for i := range messages {
+		stored(&messages[i], batch[i].ExpiresIn, inserted[i])
 	}
+	c.batches.put(batch) // not after an error: somebody may still be at it
 	if c.cfg.Hooks.Enqueued != nil {
 		for i := range messages {
 			c.enqueued(ctx, &messages[i])
@@ -67,7 +81,7 @@ func (c *Client) enqueueMany(ctx context.Context, conn bun.IConn, items []Item) 
 }
 
 func (c *Client) buildAll(items []Item, from *message.Message) ([]store.NewMessage, error) {
-	batch := make([]store.NewMessage, len(items))
+	batch := c.batches.get(len(items))
 	e := newEncoder()
 	for i, item := range items {
 		var p problems
@@ -80,6 +94,30 @@ func (c *Client) buildAll(items []Item, from *message.Message) ([]store.NewMessa
 		return nil, fmt.Errorf("enqueue %d messages: %w", len(batch), err)
 	}
 	return batch, nil
+}
+
+// showBeside is the number of messages from which what EnqueueMany returns is
+// made while the database stores them.
+const showBeside = 500
+
+// keptBatch is the largest batch that is kept for another call.
+const keptBatch = 10_000
+
+// batches keeps the memory of batches, which is large and short-lived.
+type batches struct{ pool sync.Pool }
+
+func (b *batches) get(n int) []store.NewMessage {
+	if kept, _ := b.pool.Get().(*[]store.NewMessage); kept != nil && cap(*kept) >= n {
+		return (*kept)[:n]
+	}
+	return make([]store.NewMessage, n)
+}
+
+func (b *batches) put(batch []store.NewMessage) {
+	if len(batch) >= showBeside && len(batch) <= keptBatch {
+		clear(batch)
+		b.pool.Put(&batch)
+	}
 }
 
 // checkKeys finds items that would be duplicates of each other.
