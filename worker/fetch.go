@@ -55,6 +55,8 @@ type fetcher struct {
 	idle   bool // producers know that this worker wants to be woken
 	full   time.Time
 	pause  time.Duration
+	// announced says that this queue was woken since the last claim.
+	announced bool
 }
 
 // fetch claims until ctx or the incarnation ends.
@@ -121,6 +123,7 @@ func (r *run) untilPoll() time.Duration {
 func (f *fetcher) claim(ctx context.Context, limit int) (store.Batch, error) {
 	select {
 	case <-f.q.awake:
+		f.announced = true
 		f.cursor.Wake()
 	default:
 	}
@@ -129,7 +132,10 @@ func (f *fetcher) claim(ctx context.Context, limit int) (store.Batch, error) {
 	claimCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	atEnd := context.AfterFunc(ctx, func() { time.AfterFunc(f.r.cfg.Grace/2, cancel) })
 	began := time.Now()
-	batch, err := f.cursor.Claim(claimCtx, store.ClaimRequest{Number: number, Limit: limit, Suspect: suspect})
+	batch, err := f.cursor.Claim(claimCtx, store.ClaimRequest{
+		Number: number, Limit: limit, Suspect: suspect, Announced: f.announced,
+	})
+	f.announced = false
 	atEnd()
 	cancel()
 	if err != nil {
@@ -183,6 +189,7 @@ func (f *fetcher) sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-f.q.awake:
+		f.announced = true
 	case <-timer.C:
 	}
 }

@@ -122,6 +122,9 @@ type ClaimRequest struct {
 	// Suspect permits one message with a worker loss in its history; such
 	// messages are never returned otherwise, and come alone.
 	Suspect bool
+	// Announced says that a message is known to have arrived, so that a claim
+	// finds one more likely than not.
+	Announced bool
 }
 
 // Batch is the result of a claim.

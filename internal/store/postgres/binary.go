@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"database/sql"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -182,6 +183,14 @@ func (d *decoder) bytes() []byte {
 	v := d.values[0]
 	d.values = d.values[1:]
 	return v
+}
+
+func (d *decoder) nullInt64() sql.NullInt64 {
+	if len(d.values) > 0 && d.values[0] == nil {
+		d.values = d.values[1:]
+		return sql.NullInt64{}
+	}
+	return sql.NullInt64{Int64: d.int64(), Valid: true}
 }
 
 // int64s reads an array of bigint; NULL elements are math.MinInt64.

@@ -56,7 +56,8 @@ type cursor struct {
 	kinds   sql.NullString
 	scope   int64 // of its most urgent priority
 	floors  [priorities]floor[int64]
-	used    [priorities]bool // rows were seen there, so it is probed by itself
+	held    [priorities]bool // rows were seen there at some time
+	used    [priorities]bool // it is probed by itself
 	due     floor[time.Time]
 	wake    bool
 	turn    int
@@ -112,6 +113,12 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 	if paused, err := c.s.paused(ctx, c.spec.Queue); err != nil || paused {
 		return store.Batch{NextDue: store.PauseEvery}, err
 	}
+	if lane := c.only(); r.Announced && r.Limit > 1 && lane >= 0 {
+		got, err := c.take(ctx, sourceReady, lane, r)
+		if err != nil || len(got.messages) > 0 {
+			return store.Batch{Messages: inOrder(got.messages), Again: true, NextDue: c.untilDue()}, err
+		}
+	}
 	now := time.Now()
 	since := now.Sub(c.lastProbe)
 	if c.wake || since >= probeEvery && c.unprobed >= probeClaims || since >= c.hardEvery || !c.nextDue.IsZero() && !now.Before(c.nextDue) {
@@ -131,6 +138,31 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 	if src < 0 {
 		return store.Batch{NextDue: c.untilDue()}, nil
 	}
+	got, err := c.take(ctx, src, lane, r)
+	if err != nil {
+		return store.Batch{NextDue: -1}, err
+	}
+	return store.Batch{
+		Messages: inOrder(got.messages),
+		Again:    c.askDue || c.askSuspect && r.Suspect && src != sourceSuspect || len(c.askReady) > 0 || c.wake,
+		NextDue:  c.untilDue(),
+	}, nil
+}
+
+// only is the priority of a queue that uses one alone, as far as is known: there
+// a message that has just arrived is looked for without a probe. Else it is
+// negative.
+func (c *cursor) only() int {
+	lane := slices.Index(c.held[:], true)
+	if lane < 0 || slices.Contains(c.held[lane+1:], true) || c.floors[lane].pos == nil {
+		return -1
+	}
+	return lane
+}
+
+// take makes a claim and moves the floors. When it was not its turn, others
+// are ahead, and the next round looks where they have come.
+func (c *cursor) take(ctx context.Context, src source, lane int, r store.ClaimRequest) (taken, error) {
 	limit := min(max(r.Limit, 1), claimRows)
 	if src == sourceSuspect {
 		limit = 1
@@ -138,21 +170,16 @@ func (c *cursor) Claim(ctx context.Context, r store.ClaimRequest) (store.Batch, 
 	began := time.Now()
 	got, err := c.claim(ctx, src, lane, limit, r.Number)
 	c.claimCost = time.Since(began)
-	if errors.Is(err, errNoTurn) {
-		c.wake = true // the floors may be far behind
-		return store.Batch{Again: true, NextDue: c.untilDue()}, nil
-	}
 	if err != nil {
 		c.wake = true
-		return store.Batch{NextDue: -1}, err
+		if errors.Is(err, errNoTurn) {
+			err = nil
+		}
+		return taken{}, err
 	}
 	c.unprobed++
 	c.settle(src, lane, got.messages, got.full)
-	return store.Batch{
-		Messages: inOrder(got.messages),
-		Again:    c.askDue || c.askSuspect && r.Suspect && src != sourceSuspect || len(c.askReady) > 0 || c.wake,
-		NextDue:  c.untilDue(),
-	}, nil
+	return got, nil
 }
 
 // inOrder returns messages in their order, in which they mostly are.
@@ -323,7 +350,7 @@ func (c *cursor) found(q *question, active string) error {
 		// The probe has walked up to here; the claim need not do it again.
 		from := id - 1
 		c.floors[lane].pos = &from
-		c.used[lane] = true
+		c.used[lane], c.held[lane] = true, true
 		c.wake = c.wake || slices.ContainsFunc(q.runs, func(r laneRun) bool { return r.from <= lane && lane < r.to })
 	}
 	return nil

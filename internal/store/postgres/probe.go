@@ -3,11 +3,13 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/styxmq/styx/client/message"
+	"github.com/styxmq/styx/internal/store"
 )
 
 const (
@@ -134,15 +136,29 @@ func (s *Store) probeMany(ctx context.Context, qs []*question) ([]answer, error)
 		ends, workers = append(ends, int64(len(lows))), append(workers, q.worker)
 		draw = draw || q.draw
 	}
+	kinds := qs[0].kinds
+	args := []any{
+		queues.String(), kinds, from.String(), draw,
+		intArray(ends), intArray(lows), intArray(highs), intArray(floors), intArray(scopes), intArray(workers),
+	}
+	out := make([]answer, len(qs))
 	began := time.Now()
-	rows, err := s.sql.QueryContext(ctx, s.hot.probe(qs[0].kinds.Valid),
-		queues.String(), qs[0].kinds, from.String(), draw,
-		intArray(ends), intArray(lows), intArray(highs), intArray(floors), intArray(scopes), intArray(workers))
+	err := s.probeNative(ctx, kinds.Valid, args, out)
+	if errors.Is(err, store.ErrNoNative) {
+		err = s.probeSQL(ctx, kinds.Valid, args, out)
+	}
+	for i := range out {
+		out[i].took = time.Since(began) / time.Duration(len(qs))
+	}
+	return out, mapError(err)
+}
+
+func (s *Store) probeSQL(ctx context.Context, kinds bool, args []any, out []answer) error {
+	rows, err := s.sql.QueryContext(ctx, s.hot.probe(kinds), args...)
 	if err != nil {
-		return nil, mapError(err)
+		return err
 	}
 	defer func() { _ = rows.Close() }()
-	out := make([]answer, len(qs))
 	for rows.Next() {
 		var (
 			n         int
@@ -150,16 +166,46 @@ func (s *Store) probeMany(ctx context.Context, qs []*question) ([]answer, error)
 			xmin, xid string
 		)
 		if err := rows.Scan(&n, &a.due, &a.suspects, &a.active, &a.lastID, &xmin, &xid, &a.now, &a.behind); err != nil {
-			return nil, mapError(err)
+			return err
 		}
 		a.xmin, _ = strconv.ParseUint(xmin, 10, 64)
 		a.xid, _ = strconv.ParseUint(xid, 10, 64)
 		out[n-1] = a
 	}
-	for i := range out {
-		out[i].took = time.Since(began) / time.Duration(len(qs))
+	return rows.Err()
+}
+
+// probeGenericText keeps the server from planning each probe anew, which takes
+// longer than the probe.
+const probeGenericText = `SELECT set_config('plan_cache_mode', 'force_generic_plan', true)`
+
+// probeNative is probeSQL past database/sql. Every parameter goes as text.
+func (s *Store) probeNative(ctx context.Context, kinds bool, args []any, out []answer) error {
+	params := make([]Param, len(args))
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case string:
+			params[i] = textParam(arg)
+		case bool:
+			params[i] = textParam(strconv.FormatBool(arg))
+		case sql.NullString:
+			if params[i] = (Param{OID: oidText}); arg.Valid {
+				params[i] = textParam(arg.String)
+			}
+		}
 	}
-	return out, mapError(rows.Err())
+	_, err := s.natives(ctx, s.sql, []Statement{{Text: probeGenericText}, {s.hot.probe(kinds), params}}, func(values [][]byte) error {
+		d := decoder{values: values}
+		n := d.int64()
+		a := answer{due: d.nullInt64(), suspects: d.nullInt64(), active: string(d.bytes())}
+		a.lastID = d.int64()
+		a.xmin, _ = strconv.ParseUint(string(d.bytes()), 10, 64)
+		a.xid, _ = strconv.ParseUint(string(d.bytes()), 10, 64)
+		a.now, a.behind = d.time(), d.next(1)[0] != 0
+		out[n-1] = a
+		return d.err
+	})
+	return err
 }
 
 // probe looks at what queues hold without taking anything. Locks: none.
