@@ -71,8 +71,9 @@ func roundTrip(t *testing.T, r *rig) {
 	bad := r.enqueue(job{Text: "dead"}, nil)
 	atomic := r.enqueue(job{Text: "tx"}, nil)
 
-	// A worker that is lost with one message.
-	lost, log := r.worker(worker.Config{Lease: time.Hour, Queues: []worker.Queue{{Name: "lost"}}})
+	// A worker that is lost with one message, and has no slot left to take it
+	// once more when it is brought back.
+	lost, log := r.worker(worker.Config{Lease: time.Hour, Queues: []worker.Queue{{Name: "lost", Concurrency: 1}}})
 	held, resume := make(chan int64, 1), make(chan struct{})
 	worker.Handle(lost, func(ctx context.Context, m *worker.Message[job]) error {
 		held <- m.ID
