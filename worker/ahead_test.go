@@ -50,7 +50,7 @@ func holdingAhead(t *testing.T, r *rig) (*valve, *running) {
 	t.Helper()
 	v := &valve{}
 	t.Cleanup(v.open)
-	w, _ := r.worker(worker.Config{Concurrency: aheadSlots})
+	w, _ := r.worker(worker.Config{Concurrency: aheadSlots, Ahead: 100})
 	worker.Handle(w, v.handle, nil)
 	r.jobs(aheadJobs, nil)
 	run := r.start(w)

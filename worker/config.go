@@ -53,6 +53,14 @@ type Config struct {
 	// Concurrency is how many handlers run at once for a queue that does
 	// not say. Defaults to DefaultConcurrency.
 	Concurrency int
+	// Ahead is how many messages a worker may hold for a queue besides those
+	// that run, at most 1,000. It makes claims larger where many processes
+	// with few quick handlers each serve one queue. No more are held than are
+	// done in 50 ms, nor than 8 MiB of payloads; what has waited for a second,
+	// or half of a lease, is given back uncharged, as it is at a shutdown. But
+	// when the process dies, each of them counts as lost by it, begun or not.
+	// Defaults to 0: a worker claims no more than it has free slots.
+	Ahead int
 	// Timeout limits one attempt where neither message nor kind nor queue
 	// says; -1 means no limit. Defaults to DefaultTimeout.
 	Timeout time.Duration
@@ -120,12 +128,11 @@ type Queue struct {
 	// Name of the queue.
 	Name string
 	// Concurrency is how many handlers run at once for this queue, apart
-	// from other queues. Where they are quick, the worker holds more messages
-	// than run: as many as it gets done in 50 ms, up to 32 for each handler
-	// and 8 MiB of payloads. What has waited for a second, or half of a lease,
-	// is given back uncharged, as it is at a shutdown. Defaults to
-	// Config.Concurrency.
+	// from other queues. Defaults to Config.Concurrency.
 	Concurrency int
+	// Ahead is how many messages the worker may hold besides those that run.
+	// Defaults to Config.Ahead.
+	Ahead int
 	// Timeout limits one attempt; -1 means no limit. Defaults to
 	// Config.Timeout.
 	Timeout time.Duration
@@ -177,6 +184,9 @@ func (c Config) withDefaults() Config {
 		if q.Concurrency == 0 {
 			q.Concurrency = c.Concurrency
 		}
+		if q.Ahead == 0 {
+			q.Ahead = c.Ahead
+		}
 		if q.Timeout == 0 {
 			q.Timeout = c.Timeout
 		}
@@ -214,6 +224,7 @@ func (c Config) validate() error {
 		seen[q.Name] = true
 		refuse(q.Concurrency < 1 || q.Concurrency > MaxConcurrency, field+"Concurrency",
 			"Concurrency must be between 1 and 100,000.")
+		refuse(q.Ahead < 0 || q.Ahead > maxClaim, field+"Ahead", "Ahead must be between 0 and 1,000.")
 		refuse(q.Timeout < -1 || q.Timeout > message.MaxTimeout, field+"Timeout",
 			"Timeout must be positive and at most 30 days, or -1 for none.")
 	}

@@ -7,12 +7,9 @@ import (
 )
 
 const (
-	// aheadFor is how much work a queue claims ahead of its free slots: so
-	// much as it gets done in this time. A claim then brings many messages
-	// also where few handlers run at once, if they are quick.
+	// aheadFor is how much work a queue that may claim ahead of its free slots
+	// does claim: so much as it gets done in this time.
 	aheadFor = 50 * time.Millisecond
-	// aheadMost bounds what is claimed, to this number for each slot.
-	aheadMost = 32
 	// aheadBytes bounds the payloads that wait.
 	aheadBytes = 8 << 20
 	// aheadAge is how long a message waits for a slot, at most: then the
@@ -24,6 +21,7 @@ const (
 // waits in it.
 type line struct {
 	size int
+	most int // claimed ahead
 
 	mu      sync.Mutex
 	running int
@@ -40,7 +38,7 @@ type line struct {
 	payload int       // bytes of a message
 }
 
-func newLine(size int) *line { return &line{size: size} }
+func newLine(size, most int) *line { return &line{size: size, most: most} }
 
 // enter puts tasks at the end and returns those whose turn it is.
 func (l *line) enter(tasks []*task, now time.Time) []*task {
@@ -116,8 +114,8 @@ func (l *line) quit(leaves func(t *task) bool) []*task {
 
 // ahead is how many messages are worth claiming beyond the free slots.
 func (l *line) ahead() int {
-	most := min(aheadMost*l.size, maxClaim) - l.size
-	if most <= 0 {
+	most := l.most
+	if most == 0 {
 		return 0
 	}
 	l.mu.Lock()

@@ -30,7 +30,7 @@ func numbers(tasks []*task) (out []int64) {
 
 func TestLineLetsSoManyRunInTheirOrder(t *testing.T) {
 	t.Parallel()
-	l := newLine(2)
+	l := newLine(2, 10)
 	require.Equal(t, []int64{1, 2}, numbers(l.enter(lineTasks(1, 4, ""), time.Now())))
 	require.Empty(t, l.enter(lineTasks(5, 3, ""), time.Now()))
 	for want := int64(3); want <= 5; want++ {
@@ -64,12 +64,12 @@ func work(l *line, n int, each time.Duration, payload string) {
 func TestLineKnowsHowMuchIsDoneSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLine(10)
+		l := newLine(10, 310)
 		require.Zero(t, l.ahead(), "nothing is known yet")
 		work(l, 10, 10*time.Millisecond, "")
 		require.Equal(t, 40, l.ahead(), "50 in 50 ms, 10 of which are in hand")
 		work(l, 10, time.Millisecond, "")
-		require.Equal(t, aheadMost*10-10, l.ahead(), "bounded by the slots")
+		require.Equal(t, 310, l.ahead(), "no more than is allowed")
 		<-time.After(time.Minute)
 		require.Zero(t, l.ahead(), "that was long ago")
 		work(l, 10, time.Second, "")
@@ -78,7 +78,7 @@ func TestLineKnowsHowMuchIsDoneSoon(t *testing.T) {
 		require.Equal(t, 100, l.ahead(), "bounded by what the payloads take")
 
 		// Time in which none runs does not count, and those that run do.
-		l = newLine(10)
+		l = newLine(10, 310)
 		work(l, 10, 10*time.Millisecond, "")
 		<-time.After(900 * time.Millisecond)
 		require.Equal(t, 40, l.ahead())
@@ -91,11 +91,11 @@ func TestLineKnowsHowMuchIsDoneSoon(t *testing.T) {
 	})
 }
 
-func TestLineOfManySlotsNeedsNothingAhead(t *testing.T) {
+func TestLineHoldsNothingAheadUnlessItIsAllowed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := newLine(maxClaim)
-		work(l, 2*maxClaim, time.Millisecond, "")
+		l := newLine(10, 0)
+		work(l, 100, time.Millisecond, "")
 		require.Zero(t, l.ahead())
 	})
 }

@@ -130,7 +130,7 @@ func (w *Worker) checkSchema(ctx context.Context) error {
 // newQueue works out which kinds a queue's cursor claims and the longest
 // timeout that its deadline must allow for.
 func (r *run) newQueue(spec Queue) *queue {
-	q := &queue{spec: spec, slots: newSlots(spec.Concurrency), line: newLine(spec.Concurrency), awake: make(chan struct{}, 1)}
+	q := &queue{spec: spec, slots: newSlots(spec.Concurrency), line: newLine(spec.Concurrency, spec.Ahead), awake: make(chan struct{}, 1)}
 	longest := func(d time.Duration) {
 		if d == 0 {
 			d = spec.Timeout

@@ -102,7 +102,7 @@ func workAll(ctx context.Context, s system, t task, stopped, opened <-chan struc
 	}
 	start := time.Now()
 	stop, err := s.work(ctx, crew{
-		queues: queueNames(w.Queues), concurrency: w.Concurrency, maintain: w.Maintain, handle: seen.handle,
+		queues: queueNames(w.Queues), concurrency: w.Concurrency, crowd: w.Crowd, maintain: w.Maintain, handle: seen.handle,
 	})
 	if err != nil {
 		return fmt.Errorf("start the worker: %w", err)

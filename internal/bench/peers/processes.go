@@ -109,7 +109,7 @@ func (r *run) idle(ctx context.Context, db *database, k int) (float64, error) {
 // that it has started.
 func (r *run) startWorkers(ctx context.Context, k, size int, gate bool) (workers []*process, err error) {
 	for i := range k {
-		t := r.working(workTask{Size: size, Concurrency: max(1, r.entry.concurrency/k), Maintain: size > 1 && i == 0, Gate: gate, Report: min(reportEvery*time.Duration(k), maxReport)})
+		t := r.working(workTask{Size: size, Concurrency: max(1, r.entry.concurrency/k), Crowd: k > 1, Maintain: size > 1 && i == 0, Gate: gate, Report: min(reportEvery*time.Duration(k), maxReport)})
 		t.Conns = processConns
 		p, err := startChild(ctx, t)
 		if err != nil {

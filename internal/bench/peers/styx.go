@@ -16,6 +16,10 @@ import (
 	"github.com/styxmq/styx/worker"
 )
 
+// styxAhead is what a worker may hold besides what runs, where there are many
+// processes.
+const styxAhead = 1000
+
 const styxScan = `SELECT count(*), sum(length(payload)) FROM styx.all_messages`
 
 // styx is Styx by its public packages.
@@ -78,6 +82,9 @@ func (s *styx) work(ctx context.Context, c crew) (stopFunc, error) {
 	cfg := worker.Config{
 		Concurrency: c.concurrency, Logger: slog.New(slog.DiscardHandler),
 		RetryPolicy: worker.Delays{retryDelay},
+	}
+	if c.crowd {
+		cfg.Ahead = styxAhead
 	}
 	for _, name := range c.queues {
 		cfg.Queues = append(cfg.Queues, worker.Queue{Name: name})

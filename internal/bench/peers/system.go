@@ -18,6 +18,7 @@ type job struct {
 type crew struct {
 	queues      []string // nil for the system's default
 	concurrency int      // of each queue; 0 for the system's default
+	crowd       bool     // whether it is one of many processes
 	maintain    bool     // whether to run the maintenance that a deployment needs once
 	handle      func(p payload, attempt int) error
 }
@@ -76,7 +77,7 @@ const (
 var entries = []entry{
 	{
 		name: "styx", engine: onPostgres, concurrency: bestConcurrency, open: openStyx,
-		settings: "Concurrency 2000, a reaper beside the worker", scan: styxScan,
+		settings: "Concurrency 2000, a reaper beside the worker; Ahead 1000 in each of many processes", scan: styxScan,
 	},
 	{
 		name: "styx-default", engine: onPostgres, open: openStyx,

@@ -33,6 +33,7 @@ type workTask struct {
 	Size        int    `json:"size"` // messages of the run have numbers below this
 	Queues      int    `json:"queues"`
 	Concurrency int    `json:"concurrency"`
+	Crowd       bool   `json:"crowd"` // whether it is one of many processes
 	Maintain    bool   `json:"maintain"`
 	Failing     bool   `json:"failing"`
 	Latency     bool   `json:"latency"`
