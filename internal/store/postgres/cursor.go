@@ -298,7 +298,7 @@ func (c *cursor) probe(ctx context.Context, now time.Time) error {
 			c.floors[i].exhausted(before.lastID, compareID)
 		}
 	}
-	if c.claimCost > 0 && a.took > max(slowProbe, c.claimCost) {
+	if a.took > max(slowProbe, c.claimCost) {
 		for i := range c.used {
 			c.used[i] = true
 		}

@@ -143,7 +143,10 @@ func (s *Store) probeMany(ctx context.Context, qs []*question) ([]answer, error)
 	}
 	out := make([]answer, len(qs))
 	began := time.Now()
-	err := s.probeNative(ctx, kinds.Valid, args, out)
+	err := store.ErrNoNative
+	if len(qs) == 1 { // for many a plan of their own pays
+		err = s.probeNative(ctx, kinds.Valid, args, out)
+	}
 	if errors.Is(err, store.ErrNoNative) {
 		err = s.probeSQL(ctx, kinds.Valid, args, out)
 	}
