@@ -117,7 +117,7 @@ func TestCrowdIsNoHerd(t *testing.T) {
 		s := new(waitStore)
 		c := newClient(s, Config{})
 		wait := crowded(t, c, crowd)
-		time.Sleep(10*time.Second + 300*time.Millisecond) //nolint:forbidigo // a bubble's time
+		<-time.After(10*time.Second + 300*time.Millisecond)
 		synctest.Wait()
 		require.Less(t, s.counted(), 2*crowd+40, "the polls are shared")
 
@@ -144,9 +144,9 @@ func TestWaitWithoutNotifications(t *testing.T) {
 		s := &waitStore{deaf: store.ErrNoListen}
 		c := newClient(s, Config{})
 		wait := crowded(t, c, 3)
-		time.Sleep(5 * time.Second) //nolint:forbidigo // a bubble's time
+		<-time.After(5 * time.Second)
 		s.put(1)
-		time.Sleep(pollAlone) //nolint:forbidigo // a bubble's time
+		<-time.After(pollAlone)
 		synctest.Wait()
 		s.mu.Lock()
 		require.Zero(t, s.left, "a poll finds it")
@@ -163,7 +163,7 @@ func TestWaitWithErrors(t *testing.T) {
 		s := &waitStore{deaf: store.ErrUnavailable}
 		c := newClient(s, Config{})
 		wait := crowded(t, c, 3)
-		time.Sleep(10 * time.Second) //nolint:forbidigo // a bubble's time
+		<-time.After(10 * time.Second)
 		s.put(3)
 		require.Equal(t, 3, wait())
 		require.Empty(t, s.told)

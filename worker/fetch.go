@@ -83,7 +83,8 @@ func (r *run) fetch(ctx context.Context, q *queue, inc *incarnation) {
 			r.settler.admitted(n)
 			return
 		}
-		batch, err := f.claim(ctx, n)
+		// While it waited to be admitted, more slots became free.
+		batch, err := f.claim(ctx, min(max(n, q.slots.room(q.line.ahead)), maxClaim))
 		r.settler.admitted(n)
 		switch {
 		case err != nil:

@@ -41,6 +41,9 @@ func (s *slots) give(n int) {
 	}
 }
 
+// room is how many messages may be claimed now.
+func (s *slots) room(ahead func() int) int { return int(s.free.Load()) + ahead() }
+
 // wait blocks until messages are worth claiming and returns how many: as many
 // as slots are free, for which it waits a moment longer when these are few, and
 // what ahead says besides. Half of the latter may be in hand still. It returns
@@ -62,7 +65,7 @@ func (s *slots) wait(ctx context.Context, ahead func() int) int {
 				case <-time.After(gather):
 				}
 			}
-			if n := int(s.free.Load()) + ahead(); n > 0 {
+			if n := s.room(ahead); n > 0 {
 				return n
 			}
 			continue

@@ -178,6 +178,9 @@ func (c *cursor) take(ctx context.Context, src source, lane int, r store.ClaimRe
 		return taken{}, err
 	}
 	c.unprobed++
+	if src == sourceReady && len(got.messages) > 0 {
+		c.claims++
+	}
 	c.settle(src, lane, got.messages, got.full)
 	return got, nil
 }
@@ -367,8 +370,7 @@ func (c *cursor) choose(suspect bool) (source, int) {
 	case c.askDue && (len(c.askReady) == 0 || c.turn%2 == 1):
 		return sourceDue, 0
 	case len(c.askReady) > 0:
-		c.claims++
-		if c.claims%fairEvery == 0 {
+		if c.claims%fairEvery == fairEvery-1 {
 			return sourceReady, c.askReady[len(c.askReady)-1]
 		}
 		return sourceReady, c.askReady[0]

@@ -150,7 +150,7 @@ func TestFlights(t *testing.T) {
 				tw.call(t.Context(), want)
 			}
 			require.Len(t, tw.seen(), 1)
-			time.Sleep(time.Second) //nolint:forbidigo // a bubble's time
+			<-time.After(time.Second)
 			synctest.Wait()
 			require.Len(t, tw.seen(), 1+flightsMore, "and not one more")
 			require.Empty(t, slow)
