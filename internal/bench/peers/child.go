@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -45,6 +46,9 @@ func runChild(ctx context.Context, lines *bufio.Scanner, words *json.Encoder) (r
 	var t task
 	if err := json.Unmarshal(lines.Bytes(), &t); err != nil {
 		return res, fmt.Errorf("read the task: %w", err)
+	}
+	if t.Work != nil && t.Work.Procs > 0 {
+		runtime.GOMAXPROCS(t.Work.Procs)
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()

@@ -31,7 +31,7 @@ type record struct {
 // runAll runs every scenario for every system, round by round, so that what
 // changes on the machine meanwhile meets all of them.
 func (h *harness) runAll(ctx context.Context) (err error) {
-	if h.postgres, err = startPostgres(ctx); err != nil {
+	if h.postgres, err = startPostgres(ctx, h.hugePages); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.postgres.stop()) }()

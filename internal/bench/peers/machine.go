@@ -20,6 +20,7 @@ type machine struct {
 	Go         string `json:"go"`
 	PostgreSQL string `json:"postgresql"`
 	Redis      string `json:"redis"`
+	HugePages  bool   `json:"huge_pages"`
 	Messages   int    `json:"messages"`
 	Rounds     int    `json:"rounds"`
 }
@@ -32,7 +33,7 @@ func (h *harness) machine(ctx context.Context) machine {
 		Messages: h.messages, Rounds: h.rounds,
 	}
 	if h.postgres != nil {
-		m.PostgreSQL = h.postgres.version
+		m.PostgreSQL, m.HugePages = h.postgres.version, h.postgres.huge
 	}
 	if out, err := exec.CommandContext(ctx, "redis-server", "--version").Output(); err == nil {
 		for part := range strings.FieldsSeq(string(out)) {
@@ -48,6 +49,9 @@ func (h *harness) machine(ctx context.Context) machine {
 func (m machine) String() string {
 	text := fmt.Sprintf("%s · %s, %d processors, %s memory · %s, %s · PostgreSQL %s with %s", m.Time, m.Processor, m.Processors,
 		m.Memory, m.System, m.Go, m.PostgreSQL, strings.Join(postgresSettings, " "))
+	if m.HugePages {
+		text += " in huge pages"
+	}
 	if m.Redis != "" {
 		text += " · Redis " + m.Redis
 	}

@@ -26,6 +26,7 @@ type options struct {
 	idle      time.Duration // until a worker counts as idle
 	processes []int
 	queues    []int
+	hugePages bool
 }
 
 const (
@@ -46,6 +47,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.messages, "messages", fullMessages, "messages of a drain; the other scenarios take shares or multiples of it")
 	flags.BoolVar(&quick, "quick", false, "see whether everything works: 2,000 messages, 1 round, seconds instead of minutes")
 	flags.StringVar(&processList, "processes", "", "`numbers` of worker processes, separated by commas, instead of 1, 4, 16 and 64")
+	flags.BoolVar(&o.hugePages, "huge-pages", true, "let the machine keep huge pages for the server meanwhile, if it lets this user")
 	flags.StringVar(&o.jsonFile, "json", "", "write every single figure to this `file`")
 	flags.DurationVar(&o.steady, "steady", time.Minute, "how long the steady state lasts")
 	flags.DurationVar(&o.latency, "latency", 30*time.Second, "how long to measure latencies")
@@ -102,6 +104,7 @@ func (o *options) hurry(given map[string]bool) {
 	if !given["timeout"] {
 		o.timeout = 2 * time.Minute
 	}
+	o.hugePages = o.hugePages && given["huge-pages"]
 	o.scan, o.idle = time.Second, time.Second
 	o.processes, o.queues = []int{1, 3}, []int{1, 10}
 }

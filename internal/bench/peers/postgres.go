@@ -25,20 +25,28 @@ type postgresServer struct {
 	admin   *pgx.Conn
 	pid     int
 	version string
+	pages   hugePages
+	huge    bool // whether it has them
 	made    atomic.Int64
 }
 
-func startPostgres(ctx context.Context) (p *postgresServer, err error) {
+func startPostgres(ctx context.Context, huge bool) (p *postgresServer, err error) {
+	p = &postgresServer{}
+	if huge {
+		if p.pages, err = reserveHugePages(); err != nil {
+			return nil, err
+		}
+	}
 	s, err := server.Start(ctx, server.Config{Settings: postgresSettings})
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, p.pages.release())
 	}
+	p.server = s
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.Stop())
+			err = errors.Join(err, p.stop())
 		}
 	}()
-	p = &postgresServer{server: s}
 	if p.admin, err = pgx.Connect(ctx, s.URL()); err != nil {
 		return nil, fmt.Errorf("connect to the server: %w", err)
 	}
@@ -53,10 +61,13 @@ func startPostgres(ctx context.Context) (p *postgresServer, err error) {
 	if p.pid, err = strconv.Atoi(string(line)); err != nil {
 		return nil, fmt.Errorf("find the server's process: %w", err)
 	}
+	if p.huge, err = hasHugePages(p.pid); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
-func (p *postgresServer) stop() error { return p.server.Stop() }
+func (p *postgresServer) stop() error { return errors.Join(p.server.Stop(), p.pages.release()) }
 
 // database is a stage of its own on the shared server.
 type database struct {

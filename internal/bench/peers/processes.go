@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 )
 
 const (
 	processConns = 4
 	processLook  = 5 * time.Millisecond
-	// processWarm is the share of the messages that are worked before the
-	// time begins: so many processes take seconds to open their connections
-	// and to make their plans, one after the other.
-	processWarm = 2
 )
 
 func processRate(k int) string { return fmt.Sprintf("drain/s, processes: %d", k) }
@@ -43,9 +40,11 @@ func (r *run) spread(ctx context.Context, k int) error {
 		}
 		r.add(processIdle(k), idle, plain)
 	}
-	n := r.messages()
-	warm := n / processWarm
-	n += warm
+	// As many are worked before the time begins: so many processes take seconds
+	// to open their connections and to make their plans, one after the other,
+	// and more until they have all the memory that they need.
+	warm := r.messages()
+	n := 2 * warm
 	if _, err := r.fill(ctx, enqueueTask{Count: n}); err != nil {
 		return err
 	}
@@ -108,8 +107,12 @@ func (r *run) idle(ctx context.Context, db *database, k int) (float64, error) {
 // first with the maintenance if that is asked for. On an error it returns those
 // that it has started.
 func (r *run) startWorkers(ctx context.Context, k, size int, gate bool) (workers []*process, err error) {
+	procs := 0
+	if k > 1 { // the processors are shared between them, as containers would be told
+		procs = max(1, runtime.NumCPU()/k)
+	}
 	for i := range k {
-		t := r.working(workTask{Size: size, Concurrency: max(1, r.entry.concurrency/k), Crowd: k > 1, Maintain: size > 1 && i == 0, Gate: gate, Report: min(reportEvery*time.Duration(k), maxReport)})
+		t := r.working(workTask{Size: size, Concurrency: max(1, r.entry.concurrency/k), Crowd: k > 1, Maintain: size > 1 && i == 0, Gate: gate, Report: min(reportEvery*time.Duration(k), maxReport), Procs: procs})
 		t.Conns = processConns
 		p, err := startChild(ctx, t)
 		if err != nil {

@@ -42,6 +42,7 @@ type workTask struct {
 	Gate        bool   `json:"gate"`   // whether handlers wait until they are told to open
 	File        string `json:"file"`   // where to save the counts
 
+	Procs  int           `json:"procs"`  // GOMAXPROCS; 0 for Go's default
 	Report time.Duration `json:"report"` // how often it tells how far it is; 0 is reportEvery
 }
 
