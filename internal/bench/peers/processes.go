@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 )
 
 const (
 	processConns = 4
-	processLook  = 5 * time.Millisecond
+	processLook  = 20 * time.Millisecond
+	// processMark is from how many messages to how many a process notes the
+	// time.
+	processMark = 10
 )
 
 func processRate(k int) string { return fmt.Sprintf("drain/s, processes: %d", k) }
@@ -61,17 +65,15 @@ func (r *run) spread(ctx context.Context, k int) error {
 	if err == nil && n >= r.entry.concurrency { // there are messages for all of them
 		err = open(ctx, workers)
 	}
-	began, before, last := int64(0), 0, int64(0)
-	for worked := 0; err == nil && worked < n; worked = workedBy(workers) {
-		if began == 0 && worked >= warm {
-			began, before = time.Now().UnixNano(), worked
-		}
+	for err == nil && workedBy(workers) < n {
 		err = errors.Join(wait(ctx, processLook), ended(workers))
 	}
+	last := int64(0)
+	var marks []int64
 	for _, p := range workers {
 		res, e := p.stop()
 		err = errors.Join(err, e)
-		last = max(last, res.Last)
+		last, marks = max(last, res.Last), append(marks, res.Marks...)
 	}
 	if err != nil {
 		return err
@@ -79,7 +81,11 @@ func (r *run) spread(ctx context.Context, k int) error {
 	if err := r.check(ctx, n, n); err != nil {
 		return err
 	}
-	r.rate(processRate(k), n-before, time.Duration(last-began))
+	slices.Sort(marks)
+	if warm/processMark >= len(marks) {
+		return fmt.Errorf("%d marks of %d messages", len(marks), n)
+	}
+	r.rate(processRate(k), n-warm, time.Duration(last-marks[warm/processMark]))
 	return nil
 }
 
@@ -112,7 +118,10 @@ func (r *run) startWorkers(ctx context.Context, k, size int, gate bool) (workers
 		procs = max(1, runtime.NumCPU()/k)
 	}
 	for i := range k {
-		t := r.working(workTask{Size: size, Concurrency: max(1, r.entry.concurrency/k), Crowd: k > 1, Maintain: size > 1 && i == 0, Gate: gate, Report: min(reportEvery*time.Duration(k), maxReport), Procs: procs})
+		t := r.working(workTask{
+			Size: size, Concurrency: max(1, r.entry.concurrency/k), Crowd: k > 1, Maintain: size > 1 && i == 0,
+			Every: processMark, Gate: gate, Report: min(reportEvery*time.Duration(k), maxReport), Procs: procs,
+		})
 		t.Conns = processConns
 		p, err := startChild(ctx, t)
 		if err != nil {
