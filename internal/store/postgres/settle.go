@@ -24,39 +24,38 @@ func (s *Store) Settle(ctx context.Context, workerID int64, batch []store.Settle
 	for first := true; len(rest) > 0 || first && len(done) > 0; first = false {
 		var now []int
 		now, rest = oncePerID(batch, rest)
-		settled := make(map[int64]struct{}, len(now))
 		if !first {
 			done = nil
 		}
-		if err := s.settleOnce(ctx, workerID, batch, now, done, settled); err != nil {
+		lost, err := s.settleOnce(ctx, workerID, batch, now, done)
+		if err != nil {
 			return nil, mapError(err)
 		}
-		for _, i := range missing(batch, now, settled) {
+		for _, i := range lost {
 			results[i] = message.ErrLeaseLost
 		}
 	}
 	return results, nil
 }
 
-// oncePerID takes the first settlement of each message; a second one, of
+// oncePerID takes the first settlement of each message, by id; a second one, of
 // another token or told twice, is for the next round.
 func oncePerID(batch []store.Settlement, of []int) (now, rest []int) {
-	seen := make(map[int64]struct{}, len(of))
+	slices.SortStableFunc(of, func(a, b int) int { return compareID(batch[a].ID, batch[b].ID) })
 	now = make([]int, 0, len(of))
-	for _, i := range of {
-		if _, ok := seen[batch[i].ID]; ok {
+	for n, i := range of {
+		if n > 0 && batch[of[n-1]].ID == batch[i].ID {
 			rest = append(rest, i)
-			continue
+		} else {
+			now = append(now, i)
 		}
-		seen[batch[i].ID] = struct{}{}
-		now = append(now, i)
 	}
 	return now, rest
 }
 
-// settleOnce records settlements of different messages.
-func (s *Store) settleOnce(ctx context.Context, workerID int64, batch []store.Settlement, of []int, done []int64, settled map[int64]struct{}) error {
-	slices.SortFunc(of, func(a, b int) int { return compareID(batch[a].ID, batch[b].ID) })
+// settleOnce records settlements of different messages, by id, and returns
+// those that were not recorded.
+func (s *Store) settleOnce(ctx context.Context, workerID int64, batch []store.Settlement, of []int, done []int64) ([]int, error) {
 	var good, bad []int
 	for _, i := range of {
 		if batch[i].Verb == store.Succeed {
@@ -65,37 +64,37 @@ func (s *Store) settleOnce(ctx context.Context, workerID int64, batch []store.Se
 			bad = append(bad, i)
 		}
 	}
+	settled := map[int64]struct{}{}
 	if len(good) > 0 || len(done) > 0 {
 		n, err := s.succeed(ctx, s.sql, workerID, batch, good, done, true)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if n < len(good) {
 			more, err := s.succeed(ctx, s.sql, workerID, batch, good, nil, false)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			n += more
 		}
 		if n == len(good) {
-			for _, i := range good {
-				settled[batch[i].ID] = struct{}{}
-			}
+			of = bad
 		} // otherwise the archive tells which
 	}
 	if len(bad) > 0 {
 		if err := s.fail(ctx, s.sql, workerID, batch, bad, settled); err != nil {
-			return err
+			return nil, err
 		}
 		if err := s.failSkipped(ctx, workerID, batch, missing(batch, bad, settled), settled); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	left := missing(batch, of, settled)
 	if len(left) == 0 {
-		return nil
+		return nil, nil
 	}
-	return s.already(ctx, s.sql, batch, left, settled)
+	err := s.already(ctx, s.sql, batch, left, settled)
+	return missing(batch, left, settled), err
 }
 
 // SettleTx records one outcome on the caller's connection.
