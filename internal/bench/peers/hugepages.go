@@ -30,7 +30,7 @@ func reserveHugePages() (h hugePages, err error) {
 	if size == 0 {
 		return h, nil // another system
 	}
-	need := int(serverMemory / size)
+	need := int((serverMemory + size - 1) / size)
 	if meminfo("HugePages_Free") >= int64(need) {
 		return h, nil
 	}

@@ -82,10 +82,11 @@ func (r *run) spread(ctx context.Context, k int) error {
 		return err
 	}
 	slices.Sort(marks)
-	if warm/processMark >= len(marks) {
-		return fmt.Errorf("%d marks of %d messages", len(marks), n)
+	began := warm/processMark - 1
+	if began >= len(marks) {
+		return fmt.Errorf("%d marks of %d messages: too few for %d processes", len(marks), n, k)
 	}
-	r.rate(processRate(k), n-warm, time.Duration(last-marks[warm/processMark]))
+	r.rate(processRate(k), n-warm, time.Duration(last-marks[began]))
 	return nil
 }
 

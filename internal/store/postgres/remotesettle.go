@@ -131,9 +131,8 @@ func (s *Store) recordRemote(ctx context.Context, queue string, told []store.Set
 	})
 }
 
-// recordOnce records outcomes of different messages.
+// recordOnce records outcomes of different messages, by id.
 func (s *Store) recordOnce(ctx context.Context, on conn, queue string, told []store.Settlement, of []int, recorded map[int]struct{}) error {
-	slices.SortFunc(of, func(a, b int) int { return compareID(told[a].ID, told[b].ID) })
 	var good, bad []int
 	ids, tokens, notes := []int64(nil), []int64(nil), newTextArray(0, true)
 	for _, i := range of {
