@@ -15,7 +15,8 @@ import (
 // Locks: the messages' rows, in the order of their ids, each found by the
 // primary key (the LATERAL with its LIMIT leaves no other way). A row that
 // someone has locked is left out; see failSkipped. What goes back to pending
-// enters through messages_due.
+// enters through messages_due. The clock is read once for a message, when its
+// row is locked: a delay is exact to the microsecond in all that is written.
 //
 // Parameters: $1 worker, $2 ids, $3 tokens, $4 verbs, $5 delays and $6
 // durations in microseconds, $7 reasons, $8 kinds of failure, $9 decisions,
@@ -26,7 +27,7 @@ const failPattern = `WITH told AS MATERIALIZED (
 	       $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[])
 	    AS u (id, token, verb, delay, elapsed, reason, failure_kind, decision, class, text, stack, fingerprint, trace_id, version)
 ), held AS MATERIALIZED (
-	SELECT t.id, {{holder}}, {{delay}} AS delay, {{started}} AS started_at, t.reason, t.failure_kind, t.decision, t.class, t.text, t.stack,
+	SELECT t.id, {{holder}}, clock_timestamp() AS at, {{delay}} AS delay, t.elapsed, t.reason, t.failure_kind, t.decision, t.class, t.text, t.stack,
 	       t.fingerprint, t.trace_id, t.version, m.number, t.verb IN (2, 3) AS charged, t.verb = 5 AS snoozed,
 	       t.verb = 3 OR t.verb = 2 AND m.number >= m.max_retries AS dies
 	  FROM told t CROSS JOIN LATERAL (
@@ -35,8 +36,8 @@ const failPattern = `WITH told AS MATERIALIZED (
 	        LIMIT 1 FOR UPDATE{{skip}}) AS m
 ), back AS (
 	UPDATE {{s}}messages m
-	   SET status = 0, worker_id = 0, deadline = '-infinity', updated_at = clock_timestamp(),
-	       due_at = clock_timestamp() + h.delay * interval '1 microsecond',
+	   SET status = 0, worker_id = 0, deadline = '-infinity', updated_at = h.at,
+	       due_at = h.at + h.delay * interval '1 microsecond',
 	       retry_count = CASE WHEN h.charged THEN h.number ELSE m.retry_count END,
 	       last_error = CASE WHEN h.charged THEN h.text ELSE m.last_error END,
 	       snoozes = CASE WHEN h.snoozed THEN least(m.snoozes, 32766) + 1 ELSE m.snoozes END
@@ -55,8 +56,8 @@ const failPattern = `WITH told AS MATERIALIZED (
 	       queue, lane, kind, payload, headers, tenant, correlation_id, idempotency_key, decision, failure_kind,
 	       error_class, error_message, stack, fingerprint, worker_version, trace_id, trace)
 	SELECT g.id, g.lease_token, g.worker_id, g.created_at, g.expires_at,
-	       coalesce((SELECT min(a.finished_at) FROM {{s}}attempts a WHERE a.message_id = g.id AND a.charged), clock_timestamp()),
-	       clock_timestamp(), clock_timestamp(), g.timeout_ms, h.number, g.max_retries, g.priority, g.losses,
+	       coalesce((SELECT min(a.finished_at) FROM {{s}}attempts a WHERE a.message_id = g.id AND a.charged), h.at),
+	       h.at, h.at, g.timeout_ms, h.number, g.max_retries, g.priority, g.losses,
 	       g.snoozes, g.replay_count, g.queue, g.lane, g.kind, g.payload, g.headers, g.tenant, g.correlation_id,
 	       g.idempotency_key, coalesce(h.decision, 'exhausted'), h.failure_kind, h.class, h.text, h.stack,
 	       h.fingerprint, h.version, h.trace_id, g.trace
@@ -64,7 +65,7 @@ const failPattern = `WITH told AS MATERIALIZED (
 ), noted AS (
 	INSERT INTO {{s}}attempts (message_id, lease_token, worker_id, started_at, finished_at, retry_after, number,
 	       charged, outcome, failure_kind, error_class, error_message, stack, reason, trace_id)
-	SELECT h.id, h.token, h.worker_id, h.started_at, clock_timestamp(), b.due_at,
+	SELECT h.id, h.token, h.worker_id, {{started}}, h.at, b.due_at,
 	       h.number, h.charged,
 	       CASE WHEN h.dies THEN 'dead' WHEN h.charged THEN 'retried' WHEN h.snoozed THEN 'snoozed' ELSE 'released' END,
 	       h.failure_kind, h.class, h.text, h.stack, h.reason, h.trace_id
@@ -78,7 +79,7 @@ SELECT id FROM held`
 var failText = strings.NewReplacer(
 	"{{holder}}", "t.token, $1::bigint AS worker_id",
 	"{{delay}}", "t.delay",
-	"{{started}}", "clock_timestamp() - t.elapsed * interval '1 microsecond'",
+	"{{started}}", "h.at - h.elapsed * interval '1 microsecond'",
 	"{{guard}}", "m.lease_token = t.token AND m.worker_id = $1",
 	"{{skip}}", " SKIP LOCKED",
 	"{{more}}", "",

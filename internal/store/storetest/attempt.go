@@ -16,6 +16,7 @@ var attemptProperties = []property{
 	{"the newest are returned, oldest first", attemptLimit},
 	{"they survive success, death and replay", attemptSurvive},
 	{"a message without any has none", attemptNone},
+	{"the clock is read once for an outcome", attemptMoment},
 }
 
 func attemptKept(t *testing.T, f *fixture) {
@@ -40,6 +41,42 @@ func attemptKept(t *testing.T, f *fixture) {
 		WorkerID: w.id, Reason: a.Reason, StartedAt: a.StartedAt, FinishedAt: a.FinishedAt, RetryAfter: a.RetryAfter,
 		TraceID: want.TraceID,
 	}, a)
+}
+
+func attemptMoment(t *testing.T, f *fixture) {
+	ids := f.puts(200, store.NewMessage{})
+	remote := f.put(store.NewMessage{})
+	w := f.worker()
+	claimed := w.take("q", len(ids))
+	told := make([]store.Settlement, len(claimed))
+	for i, c := range claimed {
+		if told[i] = retry(c, time.Hour); i%2 == 1 {
+			told[i] = bury(c)
+		}
+		told[i].Elapsed = 90 * time.Second
+	}
+	w.settle(told...)
+	f.told(remotely(f.lendOne(), store.Retry))
+	for i, id := range append(ids, remote) {
+		m, as := f.get(id), f.attempts(id)
+		require.Len(t, as, 1)
+		moment := as[0].FinishedAt
+		require.WithinDuration(t, moment, m.UpdatedAt, 0)
+		if id == remote {
+			require.WithinDuration(t, moment.Add(2*time.Second), m.RetryAfter, 0)
+			continue
+		}
+		require.WithinDuration(t, moment.Add(-90*time.Second), as[0].StartedAt, 0)
+		if i%2 == 0 {
+			require.WithinDuration(t, moment.Add(time.Hour), m.RetryAfter, 0)
+			require.WithinDuration(t, m.RetryAfter, as[0].RetryAfter, 0)
+			continue
+		}
+		l := f.letter(id)
+		require.WithinDuration(t, moment, l.DeadAt, 0)
+		require.WithinDuration(t, moment, l.FirstFailedAt, 0)
+		require.WithinDuration(t, moment, l.LastFailedAt, 0)
+	}
 }
 
 func attemptOutcomes(t *testing.T, f *fixture) {

@@ -71,11 +71,11 @@ func letterTimes(t *testing.T, f *fixture) {
 	l := f.letter(id)
 	require.WithinDuration(t, first, l.FirstFailedAt, 0)
 	require.WithinDuration(t, first.Add(time.Hour), l.LastFailedAt, time.Minute)
-	require.WithinDuration(t, l.LastFailedAt, l.DeadAt, time.Minute)
+	require.WithinDuration(t, l.LastFailedAt, l.DeadAt, 0)
 
 	l = f.letter(f.kill(store.NewMessage{}))
-	require.WithinDuration(t, l.DeadAt, l.FirstFailedAt, time.Second)
-	require.WithinDuration(t, l.DeadAt, l.LastFailedAt, time.Second)
+	require.WithinDuration(t, l.DeadAt, l.FirstFailedAt, 0)
+	require.WithinDuration(t, l.DeadAt, l.LastFailedAt, 0)
 }
 
 // letterIDs reads every page.
