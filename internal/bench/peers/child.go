@@ -20,7 +20,7 @@ const childArgument = "child"
 // Many of them do it less often, since it costs them and the parent time.
 const (
 	reportEvery = 20 * time.Millisecond
-	maxReport   = 500 * time.Millisecond
+	maxReport   = 2 * time.Second
 )
 
 // childMain does one task: it reads it, says that it is ready, does it when it

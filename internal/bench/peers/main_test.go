@@ -87,6 +87,12 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+func TestProcessWarmUp(t *testing.T) {
+	for _, test := range []struct{ k, want int }{{1, 200_000}, {13, 200_000}, {14, 210_000}, {64, 960_000}} {
+		require.Equal(t, test.want, processWarmUp(test.k, 200_000), "%d processes", test.k)
+	}
+}
+
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	o, err := parseOptions([]string{"-quick", "-rounds", "9", "-systems", "river, styx", "-scenarios", "bad,drain"}, &bytes.Buffer{})

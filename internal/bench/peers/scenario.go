@@ -58,7 +58,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "processes", title: "Bad day: many worker processes", systems: []string{"styx", "river", "asynq"}, bad: true, stepwise: true, run: processes,
-			about: "The handlers are spread over worker processes with 4 connections each. All have messages in their hands before the first one is worked, and the time begins after as many messages as are timed, so that connections, plans and memory, which so many processes take seconds to get, do not count. They share the processors as containers would: GOMAXPROCS is at least 1, and no more than their share.",
+			about: "The handlers are spread over worker processes with 4 connections each. All have messages in their hands before the first one is worked, and the time begins after as many messages as are timed, or 7.5 % of that in each process if it is more, so that connections, plans and memory, which so many processes take seconds to get, do not count. They share the processors as containers would: GOMAXPROCS is at least 1, and no more than their share.",
 		},
 		{
 			name: "queues", title: "Bad day: many queues in one worker", systems: []string{"styx", "river", "asynq"}, bad: true, stepwise: true, run: queues,
