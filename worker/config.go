@@ -54,7 +54,7 @@ type Config struct {
 	// not say. Defaults to DefaultConcurrency.
 	Concurrency int
 	// Ahead is how many messages a worker may hold for a queue besides those
-	// that run, at most 1,000. It makes claims larger where many processes
+	// that run, at most 2,000. It makes claims larger where many processes
 	// with few quick handlers each serve one queue. No more are held than are
 	// done in 50 ms, nor than 8 MiB of payloads; what has waited for a second,
 	// or half of a lease, is given back uncharged, as it is at a shutdown. But
@@ -224,7 +224,7 @@ func (c Config) validate() error {
 		seen[q.Name] = true
 		refuse(q.Concurrency < 1 || q.Concurrency > MaxConcurrency, field+"Concurrency",
 			"Concurrency must be between 1 and 100,000.")
-		refuse(q.Ahead < 0 || q.Ahead > maxClaim, field+"Ahead", "Ahead must be between 0 and 1,000.")
+		refuse(q.Ahead < 0 || q.Ahead > maxAhead, field+"Ahead", "Ahead must be between 0 and 2,000.")
 		refuse(q.Timeout < -1 || q.Timeout > message.MaxTimeout, field+"Timeout",
 			"Timeout must be positive and at most 30 days, or -1 for none.")
 	}

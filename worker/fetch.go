@@ -10,8 +10,13 @@ import (
 )
 
 const (
-	// maxClaim is the largest claim.
+	// maxClaim is the largest claim for slots that are free.
 	maxClaim = 1000
+	// maxAhead is the largest Config.Ahead. Of what is claimed ahead, whose
+	// payloads are bounded, more may come at once: where many processes wait
+	// for their turn to claim, each turn costs them and the server as much as
+	// some hundred messages.
+	maxAhead = 2000
 	// claimTimeout bounds one claim.
 	claimTimeout = 10 * time.Second
 	// busyFor is how long a queue must be full of work before its worker
@@ -46,6 +51,9 @@ func (q *queue) wake() {
 	}
 }
 
+// most is the largest claim that is made now.
+func (q *queue) most() int { return max(maxClaim, q.line.ahead()) }
+
 // fetcher claims for one queue and one incarnation.
 type fetcher struct {
 	r      *run
@@ -75,7 +83,7 @@ func (r *run) fetch(ctx context.Context, q *queue, inc *incarnation) {
 		}
 	}()
 	for {
-		n := min(q.slots.wait(ctx, q.line.ahead), maxClaim)
+		n := min(q.slots.wait(ctx, q.line.ahead), q.most())
 		if n == 0 || !r.settler.admit(ctx, n) {
 			return
 		}
@@ -84,7 +92,7 @@ func (r *run) fetch(ctx context.Context, q *queue, inc *incarnation) {
 			return
 		}
 		// While it waited to be admitted, more slots became free.
-		batch, err := f.claim(ctx, min(max(n, q.slots.room(q.line.ahead)), maxClaim))
+		batch, err := f.claim(ctx, min(max(n, q.slots.room(q.line.ahead)), q.most()))
 		r.settler.admitted(n)
 		switch {
 		case err != nil:

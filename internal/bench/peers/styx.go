@@ -18,7 +18,7 @@ import (
 
 // styxAhead is what a worker may hold besides what runs, where there are many
 // processes.
-const styxAhead = 1000
+const styxAhead = 2000
 
 const styxScan = `SELECT count(*), sum(length(payload)) FROM styx.all_messages`
 

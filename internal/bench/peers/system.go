@@ -77,7 +77,7 @@ const (
 var entries = []entry{
 	{
 		name: "styx", engine: onPostgres, concurrency: bestConcurrency, open: openStyx,
-		settings: "Concurrency 2000, a reaper beside the worker; Ahead 1000 in each of many processes", scan: styxScan,
+		settings: "Concurrency 2000, a reaper beside the worker; Ahead 2000 in each of many processes", scan: styxScan,
 	},
 	{
 		name: "styx-default", engine: onPostgres, open: openStyx,

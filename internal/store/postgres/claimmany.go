@@ -14,8 +14,9 @@ const (
 	// to suffer from another that is slow to claim from.
 	claimFlights  = 1
 	claimPatience = 50 * time.Millisecond
-	// claimRows bounds the messages of a statement that claims.
-	claimRows = 1000
+	// claimRows bounds the messages of a statement that claims from one queue,
+	// sharedRows those of one that claims from several.
+	claimRows, sharedRows = 2000, 1000
 )
 
 // claims lets the queues of one worker share a statement when there are many
@@ -36,7 +37,7 @@ func boardClaims(waiting []*passenger[*wanted, taken]) int {
 	for _, p := range waiting {
 		w := p.want
 		_, again := queues[w.Queue]
-		if n > 0 && (again || rows+w.limit > claimRows || w.src != first.src || w.WorkerID != first.WorkerID ||
+		if n > 0 && (again || rows+w.limit > sharedRows || w.src != first.src || w.WorkerID != first.WorkerID ||
 			w.other != first.other || w.own != first.own || w.kinds != first.kinds) {
 			rest = append(rest, p)
 			continue
