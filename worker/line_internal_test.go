@@ -100,6 +100,18 @@ func TestLineHoldsNothingAheadUnlessItIsAllowed(t *testing.T) {
 	})
 }
 
+func TestLargestClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{line: newLine(10, maxAhead)}
+		require.Equal(t, maxClaim, q.most())
+		work(q.line, 10, 10*time.Microsecond, "")
+		require.Equal(t, maxAhead, q.most(), "what is claimed ahead may be more")
+		work(q.line, 10, 10*time.Microsecond, strings.Repeat("x", aheadBytes/100))
+		require.Equal(t, maxClaim, q.most(), "but not of large payloads")
+	})
+}
+
 func TestSlotsWaitUntilHalfOfWhatIsAheadIsDone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
