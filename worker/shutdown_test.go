@@ -69,6 +69,8 @@ func TestNewRefuses(t *testing.T) {
 			"MaxSnoozes":            {MaxSnoozes: -1},
 			"Queues[0].Concurrency": {Concurrency: -1},
 			"Queues[0].Timeout":     {Timeout: -2},
+			"Queues[0].Ahead":       {Ahead: 2001},
+			"Queues[1].Ahead":       {Queues: []worker.Queue{{Name: "a", Ahead: 2000}, {Name: "b", Ahead: -1}}},
 			"Queues[1].Name":        {Queues: []worker.Queue{{Name: "a"}, {Name: "a"}}},
 			"Queues[2].Name":        {Queues: []worker.Queue{{Name: "a"}, {Name: "b"}, {Name: "a\x00"}}},
 		} {

@@ -16,6 +16,7 @@ import (
 var claimProperties = []property{
 	{"an empty queue gives nothing and no claims row", claimEmpty},
 	{"a claim takes at most its limit and says that there is more", claimLimit},
+	{"a claim larger than a store makes leaves the rest to the next", claimLarge},
 	{"only the kinds asked for, of the queue asked for", claimKinds},
 	{"what other kinds leave is found by those who handle them", claimOtherKinds},
 	{"a held message is not handed out again", claimOnce},
@@ -58,6 +59,17 @@ func claimLimit(t *testing.T, f *fixture) {
 	require.Equal(t, ids, got)
 	f.wantHints(3, w)
 	require.Empty(t, w.drain(c, 10, false))
+}
+
+func claimLarge(t *testing.T, f *fixture) {
+	ids := f.puts(4500, store.NewMessage{})
+	w := f.worker()
+	c := w.cursor("q")
+	got := w.claim(c, len(ids), false)
+	require.GreaterOrEqual(t, len(got.Messages), 2000)
+	require.True(t, got.Again)
+	all := append(claimedIDs(got.Messages), claimedIDs(w.drain(c, len(ids), false))...)
+	require.Equal(t, ids, all)
 }
 
 func claimKinds(t *testing.T, f *fixture) {
